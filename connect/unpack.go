@@ -294,6 +294,9 @@ func (r *reader) data(d *Data) {
 			d.schema = r.schemaAt(k - 1)
 		}
 		d.value = r.value(0)
+		if d.schema != nil && !fits(d.schema, d.value) {
+			r.fail("value does not fit its schema")
+		}
 	case 2:
 		format := r.ref()
 		b := r.bytes()
@@ -367,4 +370,37 @@ func (r *reader) items(k Kind, depth int) Value {
 		items[i] = r.value(depth)
 	}
 	return Value{kind: k, ptr: unsafe.Pointer(unsafe.SliceData(items)), n: n}
+}
+
+// fits reports whether a value has the shape of its schema, so that users may index a struct by its schema's fields.
+func fits(s *Schema, v Value) bool {
+	if v.kind == Null {
+		return true
+	}
+	if v.kind != s.Type {
+		return false
+	}
+	items := v.Items()
+	switch s.Type {
+	case Struct:
+		if len(items) != len(s.Fields) {
+			return false
+		}
+		for i := range items {
+			if items[i].kind >= Array && !fits(s.Fields[i].Schema, items[i]) || items[i].kind != Null && items[i].kind != s.Fields[i].Schema.Type {
+				return false
+			}
+		}
+	case Array, Map:
+		for i := range items {
+			elem := s.Elem
+			if s.Type == Map && i%2 == 0 {
+				elem = s.Key
+			}
+			if elem == nil || !fits(elem, items[i]) {
+				return false
+			}
+		}
+	}
+	return true
 }

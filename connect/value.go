@@ -325,19 +325,23 @@ func (v Value) String() string {
 
 func unscaled(s string, scale int) (*big.Int, error) {
 	digits := make([]byte, 0, len(s)+scale)
-	fraction, seen := 0, false
+	fraction, seen, digit := 0, false, false
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c == '.' && !seen:
 			seen = true
 		case c >= '0' && c <= '9', (c == '-' || c == '+') && i == 0:
 			digits = append(digits, c)
+			digit = digit || c >= '0'
 			if seen {
 				fraction++
 			}
 		default:
 			return nil, fmt.Errorf("connect: %q is not a decimal", s)
 		}
+	}
+	if !digit {
+		return nil, fmt.Errorf("connect: %q is not a decimal", s)
 	}
 	if fraction > scale {
 		return nil, fmt.Errorf("connect: decimal %q has more than %d fraction digits", s, scale)

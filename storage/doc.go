@@ -1,0 +1,24 @@
+// Package storage keeps record batches on disk.
+//
+// A Store is one data folder: a write-ahead log of preallocated, recycled files that every
+// partition shares, a checkpoint, and per partition a folder of segments. A Log is one partition.
+// A batch given to (*Log).Append is copied once into the round being gathered, gets its offset,
+// and is durable when the round's one sync returned; (*Store).Flush later writes it to its segment
+// and lets the write-ahead log be reused.
+//
+// Invariants (tests and comments cite the numbers):
+//  1. What a ticket promised is there after any crash: the whole batch, at its offset.
+//  2. Nothing is there that was never appended; a round is there as a whole or not at all.
+//  3. A segment is written only with bytes whose frames are durable, and is cut or removed only
+//     after a durable checkpoint no longer names the bytes.
+//  4. A checkpoint describes each log exactly as of one of its own frames (its sequence number), and
+//     is written only after that frame and every byte it names are durable.
+//  5. A write-ahead file is reused only after a durable checkpoint covers all its frames.
+//  6. A truncation closes the file it cuts: later bytes go to a file with a new number.
+//  7. No disk is touched under a log's or the store's mutex, but by Truncate's search for a position.
+//
+// The only goroutines are the two loops of (*Store).Run. Time comes in as an argument.
+// DESIGN.md beside this file has the formats, the lock order and the decisions.
+//
+// Neighbours: storage/vfs below; core/replica and core/meta above.
+package storage

@@ -57,7 +57,7 @@ var imports = map[string][]string{
 	"connect/convert":     {"connect"},
 	"connect/provider":    {"connect"},
 	"connect/registry":    {"connect", "core/kafka"},
-	"connect/rest":        {"connect"},
+	"connect/rest":        {"connect", "connect/worker"},
 	"connect/transform":   {"connect"},
 	"connect/worker":      {"connect", "connect/convert", "connect/provider", "connect/transform", "core/budget", "core/kafka", "core/settings"},
 	"connectors":          {"connect", "connectors/*"},

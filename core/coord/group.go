@@ -1,0 +1,239 @@
+package coord
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// State is where a group is in its life; its text is what DescribeGroups shows.
+type State string
+
+// The states of a group; doc.go draws how they follow each other.
+const (
+	Empty               State = "Empty"
+	PreparingRebalance  State = "PreparingRebalance"
+	CompletingRebalance State = "CompletingRebalance"
+	Stable              State = "Stable"
+	Dead                State = "Dead"
+)
+
+// group is one consumer group.
+type group struct {
+	id           string
+	state        State
+	since        time.Time // when the state began; expiry of an Empty group counts from it
+	protocolType string    // "" until the first member joins
+	generation   int32
+	protocol     string // chosen by the members' votes; "" while there is none
+	leader       string // member id
+	members      []*member
+	joining      map[string]*timer // ids given out by the first step of a join, not yet used
+	fresh        bool              // a member was added while the initial delay ran
+
+	rebalance *timer // ends PreparingRebalance
+	syncing   *timer // ends CompletingRebalance
+	assigning int32  // the generation whose assignment is on its way to the log; -1 = none
+
+	stored  bool // a group record is in the log, or on its way
+	storing int  // group records on their way
+
+	offsets        map[partition]offset
+	pendingOffsets map[partition]int // batches on their way, by partition
+}
+
+// partition is a key of committed offsets.
+type partition struct {
+	topic string
+	index int32
+}
+
+// offset is what was committed for a partition.
+type offset struct {
+	next        int64 // the next offset to read
+	leaderEpoch int32
+	metadata    string
+	committedMs int64
+	expiresMs   int64  // -1 = by the group's retention
+	batch       uint64 // the batch that set it; 0 = replayed
+}
+
+// member is one member of a group.
+type member struct {
+	id               string
+	instance         *string // static members
+	clientID         string
+	clientHost       string
+	session          time.Duration
+	rebalanceTimeout time.Duration
+	protocols        []kmsg.JoinGroupRequestProtocol
+	assignment       []byte
+	isNew            bool      // has not been in a generation yet
+	seen             time.Time // last sign of life, or when we last answered it
+	sessionTimer     *timer
+	join, sync       *waiting // requests that wait for the group
+	unsynced         bool     // has joined this generation and not asked for its assignment
+}
+
+// waiting is a request that is answered later.
+type waiting struct {
+	id      uint64
+	version int16
+}
+
+func newGroup(id string, now time.Time) *group {
+	return &group{
+		id: id, state: Empty, since: now, assigning: -1,
+		joining:        make(map[string]*timer),
+		offsets:        make(map[partition]offset),
+		pendingOffsets: make(map[partition]int),
+	}
+}
+
+func (g *group) become(s State, now time.Time) {
+	g.state, g.since = s, now
+}
+
+func (g *group) member(id string) *member {
+	for _, m := range g.members {
+		if m.id == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// static returns the member with the group.instance.id.
+func (g *group) static(instance *string) *member {
+	if instance == nil {
+		return nil
+	}
+	for _, m := range g.members {
+		if m.instance != nil && *m.instance == *instance {
+			return m
+		}
+	}
+	return nil
+}
+
+// current finds the member that a request names, or says why it is none.
+func (g *group) current(id string, instance *string) (*member, int16) {
+	if instance != nil {
+		switch m := g.static(instance); {
+		case m == nil:
+			return nil, kerr.UnknownMemberID.Code
+		case m.id != id:
+			return nil, kerr.FencedInstanceID.Code
+		default:
+			return m, 0
+		}
+	}
+	if m := g.member(id); m != nil {
+		return m, 0
+	}
+	return nil, kerr.UnknownMemberID.Code
+}
+
+// admits reports whether a member with these protocols could be in the group: the same
+// type, and a protocol that everybody else knows.
+func (g *group) admits(protocolType string, protocols []kmsg.JoinGroupRequestProtocol) bool {
+	if protocolType == "" || len(protocols) == 0 {
+		return false
+	}
+	if len(g.members) == 0 {
+		return true
+	}
+	if protocolType != g.protocolType {
+		return false
+	}
+	return slices.ContainsFunc(protocols, func(p kmsg.JoinGroupRequestProtocol) bool {
+		return g.allKnow(p.Name)
+	})
+}
+
+func (g *group) allKnow(protocol string) bool {
+	for _, m := range g.members {
+		if !m.knows(protocol) {
+			return false
+		}
+	}
+	return true
+}
+
+// vote returns the protocol that most members prefer among those that all of them know.
+// Of equals the one that the earliest member prefers wins, so that it doesn't waver.
+func (g *group) vote() string {
+	votes := make(map[string]int)
+	var order []string
+	for _, m := range g.members {
+		for _, p := range m.protocols {
+			if g.allKnow(p.Name) {
+				if votes[p.Name] == 0 {
+					order = append(order, p.Name)
+				}
+				votes[p.Name]++
+				break
+			}
+		}
+	}
+	best := ""
+	for _, name := range order {
+		if best == "" || votes[name] > votes[best] {
+			best = name
+		}
+	}
+	return best
+}
+
+// allJoined reports whether nobody is left to wait for.
+func (g *group) allJoined() bool {
+	for _, m := range g.members {
+		if m.join == nil {
+			return false
+		}
+	}
+	return len(g.joining) == 0
+}
+
+// longestRebalance is how long the slowest member may take to join again.
+func (g *group) longestRebalance() time.Duration {
+	var longest time.Duration
+	for _, m := range g.members {
+		longest = max(longest, m.rebalanceTimeout)
+	}
+	return longest
+}
+
+func (g *group) remove(m *member) {
+	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
+	if g.leader == m.id {
+		g.leader = ""
+		if len(g.members) > 0 {
+			g.leader = g.members[0].id
+		}
+	}
+}
+
+func (m *member) knows(protocol string) bool {
+	return slices.ContainsFunc(m.protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return p.Name == protocol })
+}
+
+// metadata is what the member sent with the protocol.
+func (m *member) metadata(protocol string) []byte {
+	for _, p := range m.protocols {
+		if p.Name == protocol {
+			return p.Metadata
+		}
+	}
+	return nil
+}
+
+// same reports whether the member joined with just these protocols.
+func (m *member) same(protocols []kmsg.JoinGroupRequestProtocol) bool {
+	return slices.EqualFunc(m.protocols, protocols, func(a, b kmsg.JoinGroupRequestProtocol) bool {
+		return a.Name == b.Name && bytes.Equal(a.Metadata, b.Metadata)
+	})
+}

@@ -1,0 +1,183 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/weirlog/weir/core/meta"
+	"github.com/weirlog/weir/storage"
+)
+
+// Broker is one node. Open makes it whole; Run drives it; Serve and Dial let clients in; Close ends it cleanly.
+//
+// Lock order: meta's lock, then topics.mu, then a partition's, then the log's own. Nothing is called back under any.
+type Broker struct {
+	cfg    Config
+	log    *slog.Logger
+	store  *storage.Store
+	meta   *meta.Quorum
+	topics topics
+	table  *table
+	timers *timers
+	groups groups
+	ids    producerIDs
+	budget *budget
+	stats  stats
+
+	advertised atomic.Pointer[string]
+
+	mu        sync.Mutex
+	conns     map[*conn]struct{}
+	listeners map[net.Listener]struct{}
+	closing   bool
+	serving   sync.WaitGroup // connections, and accept loops
+}
+
+// Open opens the data folder, rebuilds the metadata, raises the leader epochs, and opens every partition. It serves
+// nothing yet, and no goroutine runs when it returns. The broker owns the folder until Close.
+func Open(cfg Config) (*Broker, error) {
+	cfg.SetDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("broker configuration: %w", err)
+	}
+	logger := cfg.Logger.With("component", "broker")
+	store, err := storage.Open(storage.Options{
+		FS: cfg.FS, Dir: cfg.Dir, Sync: cfg.Flush, WALFileBytes: cfg.WALFileBytes, TailBytes: cfg.TailBytes, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open data folder: %w", err)
+	}
+	b := &Broker{
+		cfg: cfg, log: logger, store: store,
+		table:     newTable(apis()),
+		timers:    newTimers(),
+		budget:    newBudget(cfg.MemoryBytes),
+		conns:     make(map[*conn]struct{}),
+		listeners: make(map[net.Listener]struct{}),
+	}
+	b.stats.init(b.table)
+	b.topics.init()
+	if err := b.openMeta(); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	if err := b.openGroups(); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return b, nil
+}
+
+// Run drives the broker until ctx ends or the store fails: the store's loops and the timers. Every goroutine that it
+// starts is gone when it returns. Call Close after it.
+func (b *Broker) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return b.store.Run(ctx) })
+	g.Go(func() error { return b.tick(ctx) })
+	err := g.Wait()
+	b.disconnect()
+	if failed := b.store.Err(); failed != nil {
+		return fmt.Errorf("the data folder %s failed, restart to recover what was acknowledged: %w", b.cfg.Dir, failed)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("run broker: %w", err)
+	}
+	return nil
+}
+
+// tick sleeps until the next deadline and steps.
+func (b *Broker) tick(ctx context.Context) error {
+	sleep := time.NewTimer(0)
+	defer sleep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.store.Failed():
+			return b.store.Err()
+		case <-b.timers.wake:
+		case <-sleep.C:
+		}
+		wait := time.Hour
+		if next := b.Step(b.cfg.Now()); !next.IsZero() {
+			wait = max(0, next.Sub(b.cfg.Now()))
+		}
+		sleep.Reset(wait)
+	}
+}
+
+// Step fires every timer due at now and returns the next deadline, zero if there is none. It is the broker's one
+// entry for time; Run calls it, and so do tests and simulations that step a broker themselves.
+func (b *Broker) Step(now time.Time) time.Time { return b.timers.step(now) }
+
+// Store is the broker's data folder, for those who step it without Run (Commit, Flush) and for tests.
+func (b *Broker) Store() *storage.Store { return b.store }
+
+// Handle serves one request. It doesn't block, calls done exactly once (perhaps before it returns), and may be called
+// from many goroutines at once. A request whose version isn't served must not get here, but for ApiVersions.
+func (b *Broker) Handle(req *Request, done Done) {
+	row := b.table.find(req.Key)
+	if row == nil {
+		done(hangUp{})
+		return
+	}
+	row.handle(b, req, b.stats.request(req, b.cfg.Now, done))
+}
+
+// after runs fire on the stepping goroutine when d has passed since now. Both ends are the caller's clock: req.Now.
+func (b *Broker) after(now time.Time, d time.Duration, fire func(now time.Time)) *timer {
+	return b.timers.at(now.Add(d), fire)
+}
+
+// Close closes every connection, answers what waits with an error, and closes the data folder cleanly.
+// Run must have returned.
+func (b *Broker) Close() error {
+	b.disconnect()
+	b.topics.close(errClosing)
+	if err := b.store.Close(); err != nil {
+		return fmt.Errorf("close data folder: %w", err)
+	}
+	return nil
+}
+
+// disconnect closes listeners and connections and waits until their goroutines are gone.
+func (b *Broker) disconnect() {
+	b.mu.Lock()
+	b.closing = true
+	for ln := range b.listeners {
+		_ = ln.Close() // nothing was written to it
+	}
+	for c := range b.conns {
+		c.close(errClosing)
+	}
+	b.mu.Unlock()
+	b.serving.Wait()
+}
+
+// ID is the node's id, ClusterID the cluster's.
+func (b *Broker) ID() int32 { return b.cfg.NodeID }
+
+// ClusterID is the id that the cluster got when its first node started.
+func (b *Broker) ClusterID() string {
+	var id string
+	b.meta.View(func(img *meta.Image) { id = img.ClusterID() })
+	return id
+}
+
+// Advertised is the HOST:PORT that clients are told, empty while nothing is served.
+func (b *Broker) Advertised() string {
+	if p := b.advertised.Load(); p != nil {
+		return *p
+	}
+	return b.cfg.Advertise
+}
+
+var _ kmsg.Response = hangUp{}

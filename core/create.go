@@ -1,0 +1,109 @@
+package core
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/weirlog/weir/core/meta"
+)
+
+// maxNameBytes is Kafka's bound of a topic's name.
+const maxNameBytes = 249
+
+// checkTopicName reports a name that Kafka doesn't allow.
+func checkTopicName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a topic's name can't be empty: %w", kerr.InvalidTopicException)
+	case name == "." || name == "..":
+		return fmt.Errorf("topic name %q: %w", name, kerr.InvalidTopicException)
+	case len(name) > maxNameBytes:
+		return fmt.Errorf("topic name is %d bytes long, allowed are %d: %w", len(name), maxNameBytes, kerr.InvalidTopicException)
+	}
+	bad := strings.IndexFunc(name, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-')
+	})
+	if bad >= 0 {
+		return fmt.Errorf("topic name %q: only letters, digits, '.', '_' and '-' are allowed: %w", name, kerr.InvalidTopicException)
+	}
+	return nil
+}
+
+// isInternal says that a topic is written by brokers only.
+func isInternal(name string) bool {
+	return name == offsetsTopic || name == "__transaction_state" || name == meta.TopicName
+}
+
+// offsetsTopic holds the groups' offsets and states.
+const offsetsTopic = "__consumer_offsets"
+
+// createTopic creates a topic with all its partitions on this node. done is called once, when the topic is served or
+// has failed; with meta.ErrTopicExists when it was there already.
+func (b *Broker) createTopic(name string, partitions int32, configs map[string]string, now time.Time, done func(error)) {
+	if b.topics.byName(name) != nil {
+		done(fmt.Errorf("topic %q: %w", name, meta.ErrTopicExists))
+		return
+	}
+	if err := b.checkCount(int(partitions)); err != nil {
+		done(err)
+		return
+	}
+	id, err := randomID(b.cfg.Rand)
+	if err != nil {
+		done(err)
+		return
+	}
+	replicas := make([][]int32, partitions)
+	all := []int32{b.cfg.NodeID}
+	for i := range replicas {
+		replicas[i] = all
+	}
+	c := meta.CreateTopic{ID: id, Name: name, Replicas: replicas, Configs: configs}
+	b.meta.Propose(meta.Command{CreateTopic: &c}, now, func(_ meta.Result, err error) { done(err) })
+}
+
+// checkCount reports a number of new partitions that isn't positive or that the node has no room for.
+func (b *Broker) checkCount(partitions int) error {
+	if partitions < 1 {
+		return fmt.Errorf("%d partitions: %w", partitions, kerr.InvalidPartitions)
+	}
+	var have int
+	b.meta.View(func(img *meta.Image) { have = img.PartitionCount() })
+	if partitions > b.cfg.MaxPartitions-have {
+		return fmt.Errorf("%d partitions more than the %d there are: this node is configured for %d: %w",
+			partitions, have, b.cfg.MaxPartitions, kerr.PolicyViolation)
+	}
+	return nil
+}
+
+// forAll starts one call per name, gives each result to each, one at a time, and calls done after the last.
+func forAll(names []string, start func(string, func(error)), each func(string, error), done func()) {
+	var mu sync.Mutex
+	left := len(names) + 1
+	finish := func(n int) {
+		mu.Lock()
+		left -= n
+		last := left == 0
+		mu.Unlock()
+		if last {
+			done()
+		}
+	}
+	for _, name := range names {
+		start(name, func(err error) {
+			mu.Lock()
+			each(name, err)
+			mu.Unlock()
+			finish(1)
+		})
+	}
+	finish(1)
+}
+
+// clusterID writes 16 bytes as Kafka does: base64url without padding.
+func clusterID(id meta.ID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }

@@ -1,0 +1,79 @@
+package core
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/weirlog/weir/core/meta"
+	"github.com/weirlog/weir/storage"
+)
+
+// Errors that core itself detects.
+var (
+	errUnknownTopic   = errors.New("no such topic or partition")
+	errUnknownTopicID = errors.New("no topic has this id")
+	errInternalTopic  = errors.New("an internal topic is not written by clients")
+	errClosing        = errors.New("the broker is closing")
+)
+
+// code is the one place where an error becomes a Kafka error code.
+func code(err error) int16 {
+	if err == nil {
+		return 0
+	}
+	var known *kerr.Error
+	if errors.As(err, &known) {
+		return known.Code
+	}
+	for _, row := range codes() {
+		if errors.Is(err, row.err) {
+			return row.code.Code
+		}
+	}
+	return kerr.UnknownServerError.Code
+}
+
+type codeRow struct {
+	err  error
+	code *kerr.Error
+}
+
+func codes() []codeRow {
+	return []codeRow{
+		{errUnknownTopic, kerr.UnknownTopicOrPartition},
+		{errUnknownTopicID, kerr.UnknownTopicID},
+		{errInternalTopic, kerr.InvalidTopicException},
+		{errClosing, kerr.NotLeaderForPartition},
+		{storage.ErrCorruptBatch, kerr.CorruptMessage},
+		{storage.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},
+		{storage.ErrProducerFenced, kerr.InvalidProducerEpoch},
+		{storage.ErrOffsetOutOfRange, kerr.OffsetOutOfRange},
+		{storage.ErrTooLarge, kerr.MessageTooLarge},
+		{storage.ErrNoKey, kerr.InvalidRecord},
+		{storage.ErrInvalidBatch, kerr.InvalidRecord},
+		{storage.ErrInvalidTimestamp, kerr.InvalidTimestamp},
+		{storage.ErrStaleEpoch, kerr.FencedLeaderEpoch},
+		{storage.ErrDiskFull, kerr.KafkaStorageError},
+		{storage.ErrBusy, kerr.RequestTimedOut}, // retriable: there is room after the next flush
+		{storage.ErrCorrupt, kerr.KafkaStorageError},
+		{storage.ErrStoreClosed, kerr.NotLeaderForPartition},
+		{storage.ErrStoreFailed, kerr.KafkaStorageError},
+		{storage.ErrDropped, kerr.UnknownTopicOrPartition},
+		{meta.ErrTopicExists, kerr.TopicAlreadyExists},
+		{meta.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+		{meta.ErrFailed, kerr.KafkaStorageError},
+		{errUnknownConfig, kerr.InvalidConfig},
+		{errConfigValue, kerr.InvalidConfig},
+		{meta.ErrTooLarge, kerr.PolicyViolation},
+	}
+}
+
+// message is err's text for the answers that carry one.
+func message(err error) *string {
+	if err == nil {
+		return nil
+	}
+	s := err.Error()
+	return &s
+}

@@ -1,0 +1,249 @@
+package core
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weirlog/weir/core/meta"
+	"github.com/weirlog/weir/core/replica"
+	"github.com/weirlog/weir/storage"
+)
+
+// topic is a topic with its open partitions. It is immutable: a change of configs puts a new one in its place, over
+// the same partitions.
+type topic struct {
+	*meta.Topic
+	parts   []*replica.Partition
+	configs topicConfigs
+}
+
+// topics is what the broker serves: the image's topics with their logs open.
+type topics struct {
+	mu     sync.RWMutex
+	names  map[string]*topic
+	ids    map[meta.ID]*topic
+	closed error
+}
+
+func (ts *topics) init() {
+	ts.names = make(map[string]*topic)
+	ts.ids = make(map[meta.ID]*topic)
+}
+
+func (ts *topics) byName(name string) *topic {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return ts.names[name]
+}
+
+func (ts *topics) byID(id meta.ID) *topic {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return ts.ids[id]
+}
+
+// all is every topic, by name.
+func (ts *topics) all() []*topic {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	list := make([]*topic, 0, len(ts.names))
+	for _, name := range slices.Sorted(maps.Keys(ts.names)) {
+		list = append(list, ts.names[name])
+	}
+	return list
+}
+
+func (ts *topics) put(t *topic) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.names[t.Name] = t
+	ts.ids[t.ID] = t
+}
+
+func (ts *topics) remove(id meta.ID) *topic {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.ids[id]
+	if t != nil {
+		delete(ts.names, t.Name)
+		delete(ts.ids, id)
+	}
+	return t
+}
+
+// close answers everyone who waits on a partition.
+func (ts *topics) close(err error) {
+	for _, t := range ts.all() {
+		for _, p := range t.parts {
+			p.Close(err)
+		}
+	}
+}
+
+// partition finds a partition by its topic's name.
+func (b *Broker) partition(name string, index int32) (*topic, *replica.Partition, error) {
+	return b.topics.byName(name).partition(index, errUnknownTopic)
+}
+
+// partitionByID finds a partition by its topic's id.
+func (b *Broker) partitionByID(id meta.ID, index int32) (*topic, *replica.Partition, error) {
+	return b.topics.byID(id).partition(index, errUnknownTopicID)
+}
+
+func (t *topic) partition(index int32, missing error) (*topic, *replica.Partition, error) {
+	if t == nil {
+		return nil, nil, missing
+	}
+	if index < 0 || int(index) >= len(t.parts) {
+		return nil, nil, errUnknownTopic
+	}
+	return t, t.parts[index], nil
+}
+
+// openMeta opens the metadata, registers this node durably, which raises the leader epochs of what it leads, and
+// opens every partition that the image names. Logs that it doesn't name (a drop that a crash cut short) are dropped.
+func (b *Broker) openMeta() error {
+	q, err := meta.Open(meta.Options{Store: b.store, MaxCommandBytes: b.cfg.MetadataLogBytes, Applied: b.applied})
+	if err != nil {
+		return err
+	}
+	b.meta = q
+	known := map[storage.LogID]bool{meta.LogID(): true}
+	var found []*meta.Topic
+	q.View(func(img *meta.Image) { found = img.Topics() })
+	for _, t := range found {
+		if err := b.openTopic(t); err != nil {
+			return err
+		}
+		for i := range t.Partitions {
+			known[logID(t.ID, int32(i))] = true
+		}
+	}
+	for _, id := range b.store.Logs() {
+		if !known[id] {
+			if _, err := b.store.Drop(id); err != nil {
+				return fmt.Errorf("drop orphaned log of topic %x: %w", id.Topic[:], err)
+			}
+		}
+	}
+	id, err := randomID(b.cfg.Rand)
+	if err != nil {
+		return err
+	}
+	now := b.cfg.Now()
+	var failed error
+	collect := func(_ meta.Result, err error) { failed = errOf(failed, err) }
+	q.Propose(meta.Command{InitCluster: &meta.InitCluster{ClusterID: clusterID(id)}}, now, collect)
+	register := &meta.RegisterBroker{ID: b.cfg.NodeID, Rack: b.cfg.Rack}
+	q.Propose(meta.Command{RegisterBroker: register}, now, collect)
+	return errOf(b.commit(now), failed)
+}
+
+// commit makes durable what has been appended, before Run does so.
+func (b *Broker) commit(now time.Time) error {
+	done, err := b.store.Commit(now)
+	for _, complete := range done {
+		complete()
+	}
+	if err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+func errOf(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// applied makes what the image says true here. It is called in the order of the commands, under meta's lock.
+func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
+	switch {
+	case c.CreateTopic != nil:
+		if err := b.openTopic(r.Topic); err != nil {
+			// The topic exists and its partitions answer KAFKA_STORAGE_ERROR until the next start opens them.
+			b.log.Error("topic was created, but its logs can't be opened", "topic", r.Topic.Name, "error", err)
+		}
+	case c.DeleteTopic != nil:
+		b.dropTopic(r.Topic)
+	case c.SetTopicConfigs != nil:
+		b.configureTopic(r.Topic)
+	case c.RegisterBroker != nil:
+		for _, t := range img.Topics() {
+			b.raiseEpochs(t)
+		}
+	}
+}
+
+func logID(id meta.ID, index int32) storage.LogID {
+	return storage.LogID{Topic: id, Partition: index}
+}
+
+func (b *Broker) openTopic(mt *meta.Topic) error {
+	configs := b.cfg.Topic.with(mt.Configs)
+	t := &topic{Topic: mt, configs: configs, parts: make([]*replica.Partition, len(mt.Partitions))}
+	for i, p := range mt.Partitions {
+		name := mt.Name + "-" + strconv.Itoa(i)
+		log, err := b.store.OpenLog(logID(mt.ID, int32(i)), name, configs.log())
+		if err != nil {
+			return fmt.Errorf("open partition %s: %w", name, err)
+		}
+		t.parts[i] = replica.New(b.store, log, mt.Name, int32(i), p.LeaderEpoch)
+	}
+	b.topics.put(t)
+	return nil
+}
+
+func (b *Broker) dropTopic(mt *meta.Topic) {
+	t := b.topics.remove(mt.ID)
+	if t == nil {
+		return
+	}
+	for i, p := range t.parts {
+		p.Close(errUnknownTopic)
+		if _, err := b.store.Drop(logID(mt.ID, int32(i))); err != nil {
+			b.log.Error("log of a deleted topic can't be dropped; the next start tries again", "topic", mt.Name, "partition", i, "error", err)
+		}
+	}
+}
+
+func (b *Broker) configureTopic(mt *meta.Topic) {
+	old := b.topics.byID(mt.ID)
+	if old == nil {
+		return
+	}
+	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs), parts: old.parts}
+	for _, p := range t.parts {
+		p.Log().SetConfig(t.configs.log())
+	}
+	b.topics.put(t)
+}
+
+func (b *Broker) raiseEpochs(mt *meta.Topic) {
+	old := b.topics.byID(mt.ID)
+	if old == nil {
+		return
+	}
+	for i, p := range mt.Partitions {
+		old.parts[i].SetLeaderEpoch(p.LeaderEpoch)
+	}
+	b.topics.put(&topic{Topic: mt, configs: old.configs, parts: old.parts})
+}
+
+// randomID draws a topic id: a random (version 4) UUID.
+func randomID(from io.Reader) (meta.ID, error) {
+	var id meta.ID
+	if _, err := io.ReadFull(from, id[:]); err != nil {
+		return id, fmt.Errorf("draw random id: %w", err)
+	}
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id, nil
+}

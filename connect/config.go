@@ -67,7 +67,7 @@ type FieldResult struct {
 	Visible     bool
 }
 
-// Default-aware accessors: Settings is a Config read through its fields.
+// Settings is a Config read through its fields: typed, with aliases and defaults. Make it with [ParseConfig].
 type Settings struct {
 	config Config
 	fields map[string]*Field

@@ -19,7 +19,7 @@ const maxFetchWait = time.Minute
 // Whole batches from the one that holds the offset asked, below the high watermark; at least one batch in the first
 // partition that has any, whatever the limits say. A fetch that finds fewer than its min bytes waits, at most its max
 // wait, on the partitions it names; it is answered at once when one of them has an error.
-// The records are read when the answer is encoded: by the connection's writer, when it is this answer's turn.
+// The records are read when the answer is encoded (fetch_answer.go): by the connection's writer, at this answer's turn.
 // Deviations: no fetch sessions (session id 0 in every answer, which every client takes as "send it all again");
 // no diverging epochs and no preferred replicas, as there are no followers yet. Min bytes is counted exactly for
 // recent batches; older ones count as enough.
@@ -41,53 +41,63 @@ func handleFetch(b *Broker, req *Request, done Done) {
 	f.wait(req, int64(r.MinBytes), wait)
 }
 
-// fetch is one fetch and its answer: AppendTo reads the records.
+// fetch is one fetch and its answer, which reads the records when it is encoded. Of the embedded response only the
+// version and the error code are used.
 type fetch struct {
 	*kmsg.FetchResponse
 	b        *Broker
-	parts    []fetchPart
+	topics   []fetchTopic
+	parts    []*fetchPart // of topics, those that have no error so far
 	maxBytes int32
 	done     Done
 
 	watcher *replica.Watcher
-	mu      sync.Mutex // timer and answered, while the handler still registers
+	mu      sync.Mutex // timer and ended, while the handler still registers
 	timer   *timer
 	ended   bool
 }
 
-// fetchPart is a partition that has no error so far.
-type fetchPart struct {
-	part     *replica.Partition
-	slot     *kmsg.FetchResponseTopicPartition
-	next     int64
-	maxBytes int32
+type fetchTopic struct {
+	name  string
+	id    [16]byte
+	parts []fetchPart
 }
 
-// resolve makes a slot for every partition asked and finds the partitions. It reports true when one has an error.
+// fetchPart is one partition: what is asked, and what is answered.
+type fetchPart struct {
+	index     int32
+	part      *replica.Partition
+	next      int64
+	maxBytes  int32
+	errorCode int16
+	hw, start int64
+	pieces    [][]byte
+	size      int
+}
+
+// resolve finds the partitions asked. It reports true when one has an error.
 func (f *fetch) resolve(r *kmsg.FetchRequest) bool {
 	urgent := false
-	f.Topics = make([]kmsg.FetchResponseTopic, len(r.Topics))
+	f.topics = make([]fetchTopic, len(r.Topics))
 	for i := range r.Topics {
-		from, to := &r.Topics[i], &f.Topics[i]
-		to.Default()
-		to.Topic, to.TopicID = from.Topic, from.TopicID
-		to.Partitions = make([]kmsg.FetchResponseTopicPartition, len(from.Partitions))
+		from, to := &r.Topics[i], &f.topics[i]
+		to.name, to.id = from.Topic, from.TopicID
+		to.parts = make([]fetchPart, len(from.Partitions))
 		for j := range from.Partitions {
-			ask, slot := &from.Partitions[j], &to.Partitions[j]
-			slot.Default()
-			slot.Partition = ask.Partition
-			slot.HighWatermark, slot.LastStableOffset, slot.LogStartOffset = -1, -1, -1
-			slot.RecordBatches = []byte{}
+			ask, p := &from.Partitions[j], &to.parts[j]
 			part, err := f.find(r.Version, from, ask.Partition)
 			if err == nil {
 				err = checkFetch(part, ask.FetchOffset, ask.CurrentLeaderEpoch)
 			}
+			*p = fetchPart{
+				index: ask.Partition, part: part, next: ask.FetchOffset, maxBytes: ask.PartitionMaxBytes,
+				errorCode: code(err), hw: -1, start: -1,
+			}
 			if err != nil {
-				slot.ErrorCode = code(err)
 				urgent = true
 				continue
 			}
-			f.parts = append(f.parts, fetchPart{part: part, slot: slot, next: ask.FetchOffset, maxBytes: ask.PartitionMaxBytes})
+			f.parts = append(f.parts, p)
 		}
 	}
 	return urgent
@@ -165,58 +175,4 @@ func (f *fetch) unwatch() {
 	for _, p := range f.parts {
 		p.part.Unwatch(f.watcher)
 	}
-}
-
-// AppendTo reads the records and encodes the answer. It may block on the disk.
-func (f *fetch) AppendTo(dst []byte) []byte {
-	left := int(f.maxBytes)
-	found := false
-	for i := range f.parts {
-		n := f.read(&f.parts[i], left, found)
-		found = found || n > 0
-		left = max(0, left-n)
-	}
-	f.parts = nil
-	return f.FetchResponse.AppendTo(dst)
-}
-
-// read fills a partition's slot with at most leftBytes, or, if nothing was found yet, with at least one batch.
-func (f *fetch) read(p *fetchPart, leftBytes int, found bool) int {
-	log, hw := p.part.Log(), p.part.HighWatermark()
-	p.slot.HighWatermark, p.slot.LastStableOffset, p.slot.LogStartOffset = hw, hw, log.StartOffset()
-	if err := p.part.Err(); err != nil {
-		p.slot.ErrorCode = code(err)
-		return 0
-	}
-	if p.next >= hw || found && leftBytes == 0 {
-		return 0
-	}
-	pieces, err := log.Read(p.next, hw, min(leftBytes, int(p.maxBytes)), nil)
-	if err != nil {
-		p.slot.ErrorCode = code(err)
-		if p.slot.ErrorCode == kerr.KafkaStorageError.Code || p.slot.ErrorCode == kerr.UnknownServerError.Code {
-			f.b.log.Error("fetch failed", "topic", p.part.Topic, "partition", p.part.Index, "next", p.next, "error", err)
-		}
-		return 0
-	}
-	n := 0
-	for _, piece := range pieces {
-		n += len(piece)
-	}
-	if found && n > leftBytes {
-		return 0 // a batch larger than what is left waits for its turn at the head
-	}
-	switch len(pieces) {
-	case 0:
-	case 1:
-		p.slot.RecordBatches = pieces[0]
-	default:
-		all := make([]byte, 0, n)
-		for _, piece := range pieces {
-			all = append(all, piece...)
-		}
-		p.slot.RecordBatches = all
-	}
-	f.b.stats.fetchedBytes.Add(int64(n))
-	return n
 }

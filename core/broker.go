@@ -34,12 +34,14 @@ type Broker struct {
 	budget *budget
 	stats  stats
 
+	fetches    atomic.Int64 // bytes granted to fetch answers that are being written
 	advertised atomic.Pointer[string]
 
 	mu        sync.Mutex
 	conns     map[*conn]struct{}
 	listeners map[net.Listener]struct{}
 	closing   bool
+	ended     chan struct{}  // closed with closing
 	serving   sync.WaitGroup // connections, and accept loops
 }
 
@@ -64,6 +66,7 @@ func Open(cfg Config) (*Broker, error) {
 		budget:    newBudget(cfg.MemoryBytes),
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[net.Listener]struct{}),
+		ended:     make(chan struct{}),
 	}
 	b.stats.init(b.table)
 	b.topics.init()
@@ -151,7 +154,10 @@ func (b *Broker) Close() error {
 // disconnect closes listeners and connections and waits until their goroutines are gone.
 func (b *Broker) disconnect() {
 	b.mu.Lock()
-	b.closing = true
+	if !b.closing {
+		b.closing = true
+		close(b.ended)
+	}
 	for ln := range b.listeners {
 		_ = ln.Close() // nothing was written to it
 	}

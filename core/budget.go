@@ -10,6 +10,12 @@ const (
 	largestClass  = 20 // 1 MiB: larger frames are allocated
 )
 
+// frame is a request in memory: its bytes, and what it was charged to the budget.
+type frame struct {
+	bytes  []byte
+	charge int64
+}
+
 // budget bounds the bytes of all requests in memory, and recycles their frames by size class.
 type budget struct {
 	mu    sync.Mutex
@@ -65,16 +71,15 @@ func (b *budget) get(n int) []byte {
 	return make([]byte, n, 1<<class)
 }
 
-// put gives back the frame's bytes to the budget, and with reuse its memory to the next get: nobody may keep any
-// of it then.
-func (b *budget) put(frame []byte, reuse bool) {
-	n := int64(len(frame))
-	if class := bits.Len(uint(cap(frame) - 1)); reuse && class >= smallestClass && class <= largestClass && cap(frame) == 1<<class {
-		frame = frame[:0]
-		b.classes[class-smallestClass].Put(&frame)
+// put gives back what the frame was charged, and with reuse its memory to the next get: nobody may keep any of it
+// then.
+func (b *budget) put(f frame, reuse bool) {
+	whole := f.bytes[:0]
+	if class := bits.Len(uint(cap(whole) - 1)); reuse && class >= smallestClass && class <= largestClass && cap(whole) == 1<<class {
+		b.classes[class-smallestClass].Put(&whole)
 	}
 	b.mu.Lock()
-	b.used -= n
+	b.used -= f.charge
 	b.cond.Broadcast()
 	b.mu.Unlock()
 }

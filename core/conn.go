@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -18,7 +19,10 @@ const (
 	bodyDeadline      = 30 * time.Second // a frame that was begun must go on within this
 	writeDeadline     = 60 * time.Second // a client must take some bytes of its answers within this
 	frameChunkBytes   = 1 << 20          // what one read of a body may take while its deadline stands
-	maxAnswersWaiting = 64 << 20         // bytes of requests of one connection that may wait for answers
+	fetchShare        = 4                // of Config.MemoryBytes, an nth is for fetched bytes on their way out
+	leastFetchBytes   = 64 << 10         // what every fetch is granted
+	acceptPause       = 100 * time.Millisecond
+	maxAnswersWaiting = 64 << 20 // bytes of requests of one connection that may wait for answers
 )
 
 // conn is one client's connection: a reader that decodes and dispatches, a writer that answers in order. The reader
@@ -72,12 +76,30 @@ func (b *Broker) Serve(ln net.Listener) error {
 			if closing {
 				return nil
 			}
-			if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+			if passes(err) {
+				b.log.Warn("can't accept a connection, trying again", "listener", ln.Addr().String(), "error", err)
+				b.pause(acceptPause)
 				continue
 			}
 			return errors.Join(fmt.Errorf("accept on %s: %w", ln.Addr(), err), ln.Close())
 		}
 		b.attach(nc)
+	}
+}
+
+// passes says that an accept error is the moment's (no file descriptors left, a peer gone), not the listener's.
+func passes(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) ||
+		errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ECONNABORTED)
+}
+
+// pause waits for d, or until the broker is closing.
+func (b *Broker) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-b.ended:
 	}
 }
 
@@ -146,43 +168,58 @@ func (c *conn) read() error {
 }
 
 // readFrame reads one frame into memory that the budget has admitted. The frame is the caller's to release.
-func (c *conn) readFrame(br *bufio.Reader) ([]byte, error) {
+func (c *conn) readFrame(br *bufio.Reader) (frame, error) {
 	if err := c.nc.SetReadDeadline(time.Now().Add(c.b.cfg.MaxIdle)); err != nil {
-		return nil, err
+		return frame{}, err
 	}
-	var size [sizeBytes]byte
-	if _, err := io.ReadFull(br, size[:]); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = io.EOF
-		}
-		return nil, err
-	}
-	n, err := frameSize(size, c.b.cfg.MaxRequestBytes)
-	if err != nil {
+	n, charge, err := c.admit(br)
+	if errors.Is(err, errFrameSize) {
 		c.b.stats.malformed.Add(1)
 		c.b.log.Warn("connection closed: malformed frame", "peer", c.host, "software", c.software, "error", err)
-		return nil, err
 	}
-	if err := c.b.budget.acquire(int64(n), c.isClosed); err != nil {
-		return nil, err
+	if err != nil {
+		return frame{}, err
 	}
-	frame := c.b.budget.get(n)
+	if err := c.b.budget.acquire(charge, c.isClosed); err != nil {
+		return frame{}, err
+	}
+	f := frame{bytes: c.b.budget.get(n), charge: charge}
 	for done := 0; done < n; {
 		if err := c.nc.SetReadDeadline(time.Now().Add(bodyDeadline)); err != nil {
-			return nil, c.giveUp(frame, err)
+			return frame{}, c.giveUp(f, err)
 		}
-		m, err := io.ReadFull(br, frame[done:min(n, done+frameChunkBytes)])
+		m, err := io.ReadFull(br, f.bytes[done:min(n, done+frameChunkBytes)])
 		done += m
 		if err != nil {
-			return nil, c.giveUp(frame, err)
+			return frame{}, c.giveUp(f, err)
 		}
 	}
 	c.b.stats.bytesIn.Add(int64(n) + sizeBytes)
-	return frame, nil
+	return f, nil
 }
 
-func (c *conn) giveUp(frame []byte, err error) error {
-	c.b.budget.put(frame, true)
+// admit takes a frame's size off br and looks at its key.
+func (c *conn) admit(br *bufio.Reader) (sizeOfRest int, charge int64, err error) {
+	start, err := br.Peek(sizeBytes)
+	if err != nil {
+		return 0, 0, err
+	}
+	n, err := frameSize([sizeBytes]byte(start), c.b.cfg.MaxRequestBytes)
+	if err != nil {
+		return 0, 0, err
+	}
+	if start, err = br.Peek(sizeBytes + keyBytes); err != nil {
+		return 0, 0, err
+	}
+	if charge, err = admission(n, [keyBytes]byte(start[sizeBytes:])); err != nil {
+		return 0, 0, err
+	}
+	_, err = br.Discard(sizeBytes)
+	return n, charge, err
+}
+
+func (c *conn) giveUp(f frame, err error) error {
+	c.b.budget.put(f, true)
 	return err
 }
 
@@ -193,8 +230,8 @@ func (c *conn) isClosed() bool {
 }
 
 // serve decodes one frame and hands it on.
-func (c *conn) serve(frame []byte) error {
-	h, err := parseHeader(frame)
+func (c *conn) serve(f frame) error {
+	h, err := parseHeader(f.bytes)
 	var req *Request
 	if err == nil {
 		req, _, err = c.b.table.decode(h)
@@ -203,24 +240,25 @@ func (c *conn) serve(frame []byte) error {
 		c.b.stats.malformed.Add(1)
 		c.b.log.Warn("connection closed: undecodable request", "peer", c.host, "key", h.key, "version", h.version,
 			"client", h.clientID, "software", c.software, "error", err)
-		return c.giveUp(frame, err)
+		return c.giveUp(f, err)
 	}
 	req.ClientHost, req.Now = c.host, c.b.cfg.Now()
 	if v, ok := req.Body.(*kmsg.ApiVersionsRequest); ok {
 		c.software = v.ClientSoftwareName + "/" + v.ClientSoftwareVersion
 	}
 	req.Software = c.software
-	s := &slot{correlationID: h.correlationID, bytes: len(frame)}
+	s := &slot{correlationID: h.correlationID, bytes: len(f.bytes)}
 	if !c.enqueue(s) {
-		return c.giveUp(frame, errClosing)
+		return c.giveUp(f, errClosing)
 	}
 	if req.Key == keyProduce {
+		<-c.b.store.Room() // closed, unless tail memory or the log is used up until the next flush
 		c.b.Handle(req, func(resp kmsg.Response) { c.answer(s, resp) })
-		c.b.budget.put(frame, true) // its bytes have been copied
+		c.b.budget.put(f, true) // its bytes have been copied
 		return nil
 	}
 	c.b.Handle(req, func(resp kmsg.Response) {
-		c.b.budget.put(frame, false) // its bytes may have been kept
+		c.b.budget.put(f, false) // its bytes may have been kept
 		c.answer(s, resp)
 	})
 	return nil
@@ -254,10 +292,10 @@ func (c *conn) answer(s *slot, resp kmsg.Response) {
 
 // write answers in order until the connection ends.
 func (c *conn) write() {
-	var buf []byte
+	var o output
 	for {
-		s := c.next(len(buf) == 0)
-		if s == nil && len(buf) == 0 {
+		s := c.next(o.size() == 0)
+		if s == nil && o.size() == 0 {
 			return
 		}
 		if s != nil && s.resp != nil {
@@ -265,20 +303,43 @@ func (c *conn) write() {
 				c.close(errClosing)
 				return
 			}
-			buf = appendResponse(buf, s.correlationID, s.resp)
-			s.resp = nil
+			c.encode(&o, s)
 		}
-		if s != nil && len(buf) < writeBatchBytes {
+		if s != nil && o.size() < writeBatchBytes {
 			continue // take what else is ready
 		}
-		if err := c.flush(buf); err != nil {
+		err := c.flush(&o)
+		c.b.fetches.Add(-o.granted)
+		o.reset()
+		if err != nil {
 			c.close(fmt.Errorf("write to %s: %w", c.host, err))
 			return
 		}
-		if buf = buf[:0]; cap(buf) > writeBatchBytes {
-			buf = nil
-		}
 	}
+}
+
+// encode adds an answer to what is written next. A fetch reads no more than it is granted.
+func (c *conn) encode(o *output, s *slot) {
+	f, ok := s.resp.(*fetch)
+	if !ok {
+		o.buf = appendResponse(o.buf, s.correlationID, s.resp)
+		s.resp = nil
+		return
+	}
+	granted := c.b.grantFetch(f.wants())
+	o.granted += granted
+	f.maxBytes = min(f.maxBytes, int32(granted))
+	f.appendFrame(o, s.correlationID)
+	s.resp = nil
+}
+
+// grantFetch is how many bytes of records a fetch may hold until they are written: what it wants, while all fetches
+// together stay within their share of the memory, and never less than a little.
+func (b *Broker) grantFetch(wants int64) int64 {
+	room := b.cfg.MemoryBytes/fetchShare - b.fetches.Load()
+	granted := max(min(wants, room), min(wants, leastFetchBytes))
+	b.fetches.Add(granted)
+	return granted
 }
 
 // next takes the head of the queue when its answer is ready; it waits for that only if wait is set. It returns nil
@@ -305,18 +366,28 @@ func (c *conn) next(wait bool) *slot {
 	}
 }
 
-// flush writes buf, giving a slow client writeDeadline for each piece.
-func (c *conn) flush(buf []byte) error {
-	for len(buf) > 0 {
+// flush writes o, giving a slow client writeDeadline for each part of it.
+func (c *conn) flush(o *output) error {
+	for rest := o.buffers(); len(rest) > 0; {
+		part, n := net.Buffers(nil), 0
+		for len(rest) > 0 && n < frameChunkBytes {
+			piece := rest[0]
+			if len(piece) > frameChunkBytes {
+				piece, rest[0] = piece[:frameChunkBytes], piece[frameChunkBytes:]
+			} else {
+				rest = rest[1:]
+			}
+			part = append(part, piece)
+			n += len(piece)
+		}
 		if err := c.nc.SetWriteDeadline(time.Now().Add(writeDeadline)); err != nil {
 			return err
 		}
-		n, err := c.nc.Write(buf[:min(len(buf), frameChunkBytes)])
+		written, err := part.WriteTo(c.nc)
+		c.b.stats.bytesOut.Add(written)
 		if err != nil {
 			return err
 		}
-		c.b.stats.bytesOut.Add(int64(n))
-		buf = buf[n:]
 	}
 	return nil
 }

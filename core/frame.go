@@ -15,7 +15,16 @@ import (
 // tags only in flexible versions (request header v2). size counts what follows it.
 const (
 	sizeBytes      = 4
-	minHeaderBytes = 2 + 2 + 4 + 2
+	keyBytes       = 2
+	minHeaderBytes = keyBytes + 2 + 4 + 2
+
+	// maxControlBytes bounds requests other than Produce, whose bytes are not mostly records.
+	maxControlBytes = 32 << 20
+	// decodedFactor is what a request other than Produce is charged per byte: its arrays of small elements grow when
+	// they are decoded.
+	decodedFactor = 8
+	// maxProducePartitions bounds the partitions of one Produce, whose slots are larger than their bytes on the wire.
+	maxProducePartitions = 200_000
 )
 
 // Errors of frames; each ends the connection that sent it.
@@ -42,6 +51,17 @@ func frameSize(b [sizeBytes]byte, maxBytes int32) (int, error) {
 		return 0, fmt.Errorf("%w: %d bytes, allowed are %d to %d", errFrameSize, n, minHeaderBytes, maxBytes)
 	}
 	return int(n), nil
+}
+
+// admission says, from a frame's size and key, what it is charged to the budget.
+func admission(sizeOfRest int, key [keyBytes]byte) (charge int64, err error) {
+	if int16(binary.BigEndian.Uint16(key[:])) == keyProduce {
+		return int64(sizeOfRest), nil
+	}
+	if sizeOfRest > maxControlBytes {
+		return 0, fmt.Errorf("%w: %d bytes, allowed are %d but for Produce", errFrameSize, sizeOfRest, maxControlBytes)
+	}
+	return int64(sizeOfRest) * decodedFactor, nil
 }
 
 // parseHeader reads a frame's header. The body aliases the frame.
@@ -108,6 +128,11 @@ func (t *table) decode(h header) (*Request, *api, error) {
 	if body.IsFlexible() {
 		var err error
 		if rest, err = skipTags(rest); err != nil {
+			return nil, nil, err
+		}
+	}
+	if h.key == keyProduce {
+		if err := checkProduceShape(h.version, rest); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -1,0 +1,44 @@
+package core
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlog/weir/storage"
+)
+
+func TestSet(t *testing.T) {
+	c := Default(t.TempDir())
+	err := c.Set(map[string]string{
+		"node.id": "7", "log.flush": "os", "num.partitions": "3", "auto.create.topics.enable": "false",
+		"advertised.listeners": "PLAINTEXT://broker.example:9092", "log.retention.hours": "2", "log.segment.bytes": "1048576",
+		"connections.max.idle.ms": "1000", "offsets.retention.minutes": "60",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.NodeID != 7 || c.Flush != storage.SyncOS || c.NumPartitions != 3 || c.AutoCreateTopics || c.Advertise != "broker.example:9092" ||
+		c.MaxIdle != time.Second || c.OffsetsRetention != time.Hour {
+		t.Errorf("set to %+v", c)
+	}
+	if c.Topic["retention.ms"] != "7200000" || c.Topic["segment.bytes"] != "1048576" {
+		t.Errorf("topic defaults %v", c.Topic)
+	}
+	if err := c.Set(map[string]string{"log.retention.hours": "2", "log.retention.ms": "5"}); err != nil || c.Topic["retention.ms"] != "5" {
+		t.Errorf("log.retention.ms does not win over hours: %v, %v", c.Topic, err)
+	}
+}
+
+func TestSetReportsAllFaultsAtOnce(t *testing.T) {
+	c := Default(t.TempDir())
+	err := c.Set(map[string]string{"num.partition": "3", "node.id": "x", "log.flush": "never", "log.cleanup.policy": "shred"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"num.partition; did you mean num.partitions?", "node.id", "log.flush", "log.cleanup.policy"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q: %v", want, err)
+		}
+	}
+}

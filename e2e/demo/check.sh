@@ -35,9 +35,17 @@ program() {
     { print }' "$1"
 }
 
-# read_index URL writes an index's documents, page by page.
+# read_log TOPIC writes its records. A topic that nothing was written to need not exist.
+read_log() {
+  kcat -q -J -L -b "$CHECK_KAFKA" | jq -e --arg topic "$1" '[.topics[].topic] | index($topic) != null' >/dev/null || return 0
+  kcat -q -C -e -b "$CHECK_KAFKA" -t "$1" -o beginning -X check.crcs=true -f '%p\t%o\t%T\t%S\t%s\n'
+}
+
+# read_index URL writes an index's documents, page by page; an index that does not
+# exist has none.
 read_index() {
   local page id
+  [ "$(curl -sS -o /dev/null -w '%{http_code}' -I "$1")" != 404 ] || return 0
   page=$(mktemp)
   curl -fsS -X POST "$1/_refresh" >/dev/null
   curl -fsS "$1/_search?scroll=2m&size=2000&filter_path=_scroll_id,hits.hits._source" \
@@ -55,8 +63,7 @@ read_index() {
 collect() {
   local table=$1 dir=$work/$1 topic=$prefix.$1 index
   psql -X -q -At -v ON_ERROR_STOP=1 -f "$dir/rows.sql" >"$dir/source.rows"
-  kcat -q -C -e -b "$CHECK_KAFKA" -t "$topic" -o beginning -X check.crcs=true \
-    -f '%p\t%o\t%T\t%S\t%s\n' >"$dir/log.tsv"
+  read_log "$topic" >"$dir/log.tsv"
   index=$CHECK_INDEX/$(printf '%s' "$topic" | tr '[:upper:]' '[:lower:]')
   if [ "$(cat "$dir/kind")" = keyed ]; then
     read_index "$index" >"$dir/index.pages"
@@ -115,8 +122,8 @@ differ() {
   only_a=$(comm -23 "$1" "$2" | wc -l)
   only_b=$(comm -13 "$1" "$2" | wc -l)
   echo "$3: $only_a rows are missing or differ, $only_b are there that should not be"
-  comm -23 "$1" "$2" | head -n 3 | cut -c1-240 | sed 's/^/    expected /'
-  comm -13 "$1" "$2" | head -n 3 | cut -c1-240 | sed 's/^/    found    /'
+  comm -23 "$1" "$2" | sed -n '1,3p' | cut -c1-240 | sed 's/^/    expected /'
+  comm -13 "$1" "$2" | sed -n '1,3p' | cut -c1-240 | sed 's/^/    found    /'
 }
 
 # same_events TABLE compares log.P and bucket.P of every partition, byte by byte,

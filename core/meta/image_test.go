@@ -1,0 +1,189 @@
+package meta
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+func every() []Command {
+	return []Command{
+		{InitCluster: &InitCluster{ClusterID: "MkU3OEVBNTcwNTJENDM2Qg"}},
+		{RegisterBroker: &RegisterBroker{ID: 1, Host: "127.0.0.1", Port: 9092, Rack: "a"}},
+		{RegisterBroker: &RegisterBroker{ID: 2}},
+		{CreateTopic: &CreateTopic{ID: ID{1, 2}, Name: "orders", Replicas: [][]int32{{1}, {1, 2}}, Configs: map[string]string{"b": "2", "a": "1"}}},
+		{CreateTopic: &CreateTopic{ID: ID{3}, Name: "plain", Replicas: [][]int32{{2}}}},
+		{SetTopicConfigs: &SetTopicConfigs{ID: ID{1, 2}, Configs: map[string]string{"retention.ms": "5"}}},
+		{AllocateProducerIDs: &AllocateProducerIDs{Broker: 1, Count: 1000}},
+		{DeleteTopic: &DeleteTopic{ID: ID{3}}},
+	}
+}
+
+// TestGoldenCommands: what was written once is written alike and read for ever.
+func TestGoldenCommands(t *testing.T) {
+	var buf bytes.Buffer
+	for _, c := range every() {
+		b, err := c.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&buf, "%s\n", b)
+	}
+	const file = "testdata/commands.golden"
+	if *rewrite {
+		if err := os.WriteFile(file, buf.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(golden, buf.Bytes()) {
+		t.Errorf("encoding has changed:\n%s\nwas:\n%s", buf.Bytes(), golden)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(golden))
+	for _, want := range every() {
+		lines.Scan()
+		got, err := Decode(lines.Bytes())
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v", lines.Text(), got, err)
+		}
+	}
+}
+
+func TestRefusedCommands(t *testing.T) {
+	for _, text := range []string{
+		``, `{}`, `{"v":1}`, `[]`, `{"v":1,"delete_topic":{"id":"00"}}`,
+		`{"v":2,"init_cluster":{"cluster_id":"x"}}`, `{"init_cluster":{"cluster_id":"x"}}`,
+		`{"v":1,"init_cluster":{"cluster_id":"x"},"register_broker":{"id":1}}`,
+		`{"v":1,"init_cluster":{"cluster_id":"x","more":1}}`, `{"v":1,"fly":{}}`,
+		`{"v":1,"init_cluster":{"cluster_id":"x"}} {}`,
+		`{"v":1,"create_topic":{"id":"01000000000000000000000000000000","name":"x","replicas":[]}}`,
+		`{"v":1,"create_topic":{"id":"01000000000000000000000000000000","name":"x","replicas":[[]]}}`,
+		`{"v":1,"allocate_producer_ids":{"broker":1,"count":0}}`,
+	} {
+		if c, err := Decode([]byte(text)); err == nil {
+			t.Errorf("%s is taken as %+v", text, c)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, c := range every() {
+		b, err := c.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := Decode(b)
+		if err != nil {
+			return
+		}
+		if _, err := c.Encode(); err != nil {
+			t.Fatalf("decoded, but not encodable: %v", err)
+		}
+		_, _ = NewImage().Apply(c)
+	})
+}
+
+func apply(t *testing.T, m *Image, c Command) Result {
+	t.Helper()
+	r, err := m.Apply(c)
+	if err != nil {
+		t.Fatalf("%+v: %v", c, err)
+	}
+	return r
+}
+
+func TestImage(t *testing.T) {
+	m := NewImage()
+	for _, c := range every() {
+		apply(t, m, c)
+	}
+	if m.ClusterID() != "MkU3OEVBNTcwNTJENDM2Qg" || m.PartitionCount() != 2 || m.NextProducerID() != 1000 {
+		t.Errorf("%+v", m)
+	}
+	if len(m.Topics()) != 1 || m.Topic("plain") != nil || m.TopicByID(ID{3}) != nil {
+		t.Errorf("topics %v", m.Topics())
+	}
+	orders := m.Topic("orders")
+	if orders.Configs["retention.ms"] != "5" || len(orders.Configs) != 1 {
+		t.Errorf("configs %v", orders.Configs)
+	}
+	apply(t, m, Command{InitCluster: &InitCluster{ClusterID: "another"}})
+	if m.ClusterID() != "MkU3OEVBNTcwNTJENDM2Qg" {
+		t.Error("a second cluster id wins")
+	}
+	if r := apply(t, m, Command{AllocateProducerIDs: &AllocateProducerIDs{Count: 5}}); r.FirstProducerID != 1000 {
+		t.Errorf("block begins at %d", r.FirstProducerID)
+	}
+}
+
+func TestRegistrationRaisesEpochsOfTheLeaderOnly(t *testing.T) {
+	m := NewImage()
+	apply(t, m, Command{CreateTopic: &CreateTopic{ID: ID{1}, Name: "x", Replicas: [][]int32{{1, 2}, {2, 1}}}})
+	before := m.Topic("x")
+	if r := apply(t, m, Command{RegisterBroker: &RegisterBroker{ID: 1}}); !r.Raised {
+		t.Error("no epoch was raised")
+	}
+	after := m.Topic("x")
+	if after.Partitions[0].LeaderEpoch != 1 || after.Partitions[1].LeaderEpoch != 0 {
+		t.Errorf("epochs %+v", after.Partitions)
+	}
+	if before.Partitions[0].LeaderEpoch != 0 {
+		t.Error("a topic that was seen has changed")
+	}
+	if m.TopicByID(ID{1}) != after {
+		t.Error("the two indexes differ")
+	}
+	if r := apply(t, m, Command{RegisterBroker: &RegisterBroker{ID: 3}}); r.Raised {
+		t.Error("a broker that leads nothing raised an epoch")
+	}
+	if b, _ := m.Broker(1); b.Generation != 1 {
+		t.Errorf("generation %d", b.Generation)
+	}
+}
+
+func TestFailedCommandsChangeNothing(t *testing.T) {
+	m := NewImage()
+	create := Command{CreateTopic: &CreateTopic{ID: ID{1}, Name: "x", Replicas: [][]int32{{1}}}}
+	apply(t, m, create)
+	for name, tc := range map[string]struct {
+		c    Command
+		want error
+	}{
+		"same name":      {Command{CreateTopic: &CreateTopic{ID: ID{2}, Name: "x", Replicas: [][]int32{{1}}}}, ErrTopicExists},
+		"same id":        {Command{CreateTopic: &CreateTopic{ID: ID{1}, Name: "y", Replicas: [][]int32{{1}}}}, ErrTopicExists},
+		"unknown":        {Command{DeleteTopic: &DeleteTopic{ID: ID{9}}}, ErrUnknownTopic},
+		"unknown config": {Command{SetTopicConfigs: &SetTopicConfigs{ID: ID{9}}}, ErrUnknownTopic},
+		"exhausted":      {Command{AllocateProducerIDs: &AllocateProducerIDs{Count: 1<<63 - 1}}, ErrExhausted},
+		"empty":          {Command{}, ErrVersion},
+	} {
+		if _, err := m.Apply(tc.c); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if m.PartitionCount() != 1 || len(m.Topics()) != 1 || m.NextProducerID() != 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestIDText(t *testing.T) {
+	var id ID
+	for _, bad := range []string{"", "zz", strings.Repeat("0", 31), strings.Repeat("0", 33), strings.Repeat("g", 32)} {
+		if id.UnmarshalText([]byte(bad)) == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+# The two commands to know: `make demo` shows weir at work, `make test` proves it.
+# Both install what they need on a Debian machine that has Go, make and root, and
+# keep everything that they start below .run/, on ports of their own.
+
+SHELL := /bin/bash
+
+FUZZTIME ?= 30s
+KILLS    ?= 10
+
+.PHONY: help build check lint unit test demo demo-stop demo-kill bench fuzz soak clean
+
+help:
+	@echo 'make build      bin/weir, one static binary'
+	@echo 'make demo       PostgreSQL -> weir -> a bucket and a search index, on real data, compared row by row'
+	@echo 'make demo-kill  the same with KILLS=$(KILLS) times SIGKILL at random moments (SEED=N repeats a run)'
+	@echo 'make demo-stop  ends what the demo has started'
+	@echo 'make test       unit tests with the race detector, scenarios on real services, the demo with two kills'
+	@echo 'make check      format, vet, lint, unit tests with the race detector'
+	@echo 'make bench      figures: memory, start, durable rate, change data capture'
+	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
+	@echo 'make soak       what takes too long for make test'
+
+build:
+	CGO_ENABLED=0 go build -o bin/weir ./cmd/weir
+
+demo: build
+	@e2e/services/install.sh demo
+	@e2e/demo/demo.sh run
+
+demo-kill: build
+	@e2e/services/install.sh demo
+	@KILLS=$(KILLS) e2e/demo/demo.sh run
+
+demo-stop:
+	@e2e/demo/demo.sh stop
+
+test:
+	@e2e/test.sh
+
+unit:
+	@e2e/test.sh unit
+
+check: lint unit
+
+lint:
+	@test -z "$$(gofmt -l $$(go list -f '{{.Dir}}' ./...))" || { gofmt -l $$(go list -f '{{.Dir}}' ./...); echo 'run gofmt -w on these'; exit 1; }
+	go vet ./...
+	go tool -modfile=.ci/lint/go.mod golangci-lint run ./...
+
+bench: build
+	@e2e/services/install.sh demo
+	@e2e/bench/bench.sh
+
+# Each target has the machine to itself for FUZZTIME; what it finds is written to
+# the package's testdata and belongs into a commit.
+fuzz:
+	@set -e; for dir in $$(go list -f '{{.Dir}}' ./...); do \
+	  for target in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go 2>/dev/null | sed 's/^func //' | sort -u); do \
+	    echo "$$target in $${dir#$(CURDIR)/}"; \
+	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$dir; \
+	  done; \
+	done
+
+soak: build
+	@e2e/services/install.sh test
+	@KILLS=60 DEMO_DIR=$(CURDIR)/.run/soak DEMO_PORT=29290 DEMO_RATE=300 e2e/demo/demo.sh run
+	@DEMO_DIR=$(CURDIR)/.run/soak DEMO_PORT=29290 e2e/demo/demo.sh stop
+	@$(MAKE) fuzz FUZZTIME=5m
+
+clean:
+	rm -rf bin

@@ -1,0 +1,148 @@
+#!/bin/bash
+# Everything that `make test` does, and how it closes.
+#
+#   test.sh         installs, builds once, starts the services once while compiling,
+#                   runs unit tests (with the race detector), scenarios on the real
+#                   services, the checker's own test, and the demo with two kills
+#   test.sh unit    the unit tests alone
+#
+# The last line counts tests; the status is not 0 when one failed, when a package
+# with tests ran none, or when a package that should have tests has none.
+
+source "$(dirname "${BASH_SOURCE[0]}")/services/lib.sh"
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(repo_root)
+run=$(run_dir)
+dir=$run/test
+base=${TEST_PORT:-29190}
+pg_port=$((base + 10))
+s3_port=$((base + 11))
+search_port=$((base + 12))
+passed=0
+failed=0
+skipped=0
+faults=()
+cd "$root"
+
+# Packages that have no code of their own worth a test.
+untested='^github\.com/weirlog/weir/(cmd/weir|plugins/pluginpb|e2e/bench)$'
+
+# go_tests NAME ARGS... runs go test -v and prints one line for each package, and all
+# that a failed one has said. It adds to the counts.
+go_tests() {
+  local name=$1 log=$dir/$1.log counts status=0
+  shift
+  go test -v "$@" 2>&1 | tee "$log" | awk -v counts="$dir/$name.counts" -v untested="$untested" '
+    function flush_block(   i) { for (i = 1; i <= n; i++) print "    " block[i]; n = 0 }
+    /^=== (RUN|PAUSE|CONT|NAME)/ { next }
+    /^ *--- PASS: / { p++; here++; next }
+    /^ *--- SKIP: / { s++; here++; block[++n] = $0; skips[s] = $0; next }
+    /^ *--- FAIL: / { f++; here++; block[++n] = $0; next }
+    /^PASS$/ { next }
+    /^ok  \t/ {
+      n = 0
+      if (here) printf "ok    %-46s %4d tests  %s\n", $2, here, $3
+      else { bad++; printf "FAIL  %s ran no test\n", $2 }
+      here = 0; fflush(); next
+    }
+    /^FAIL\t/ {
+      broken++; printf "FAIL  %s\n", $2; flush_block(); here = 0; fflush(); next
+    }
+    /^\?   \t/ || /\[no test files\]/ {
+      if ($0 ~ /^\?/) pkg = $2; else pkg = $1
+      n = 0
+      if (pkg !~ untested) { bad++; printf "FAIL  %s has no test\n", pkg }
+      next
+    }
+    { if (n < 400) block[++n] = $0 }
+    END {
+      flush_block()
+      for (i = 1; i <= s; i++) print "SKIPPED" skips[i]
+      if (broken && !f) f = 1
+      print p + 0, f + bad, s + 0 > counts
+    }' || status=1
+  read -r p f s <"$dir/$name.counts"
+  passed=$((passed + p))
+  failed=$((failed + f))
+  skipped=$((skipped + s))
+  if [ "$f" -gt 0 ] || [ "$status" != 0 ]; then
+    faults+=("$name (all of its output: $log)")
+  fi
+}
+
+unit_tests() {
+  local packages
+  say "unit tests with the race detector"
+  mapfile -t packages < <(go list ./... | grep -v '/e2e')
+  CGO_ENABLED=1 go_tests unit -race -timeout 15m "${packages[@]}"
+}
+
+# services_up starts the three services that all scenarios share.
+services_up() {
+  "$here/services/postgres.sh" start "$pg_port" "$dir/postgres" &&
+    "$here/services/s3.sh" start "$s3_port" "$dir/s3" &&
+    "$here/services/opensearch.sh" start "$search_port" "$dir/opensearch"
+}
+
+services_down() {
+  DEMO_DIR=$dir DEMO_PORT=$base "$here/demo/demo.sh" stop >"$dir/stop.log" 2>&1 || true
+}
+
+# step NAME COMMAND... counts a script as one test.
+step() {
+  local name=$1 started=$SECONDS
+  shift
+  say "$name"
+  if "$@"; then
+    passed=$((passed + 1))
+    say "$name: passed ($((SECONDS - started)) s)"
+  else
+    failed=$((failed + 1))
+    faults+=("$name")
+    say "$name: FAILED"
+  fi
+}
+
+all() {
+  local building
+  trap services_down EXIT
+  mkdir -p bin
+  say "building bin/weir, and installing what is missing"
+  CGO_ENABLED=0 go build -o bin/weir ./cmd/weir &
+  building=$!
+  "$here/services/install.sh" test
+  services_up >"$dir/services.log" 2>&1 &
+  local services=$!
+  wait "$building" || die "bin/weir does not build"
+  unit_tests
+  wait "$services" || { cat "$dir/services.log" >&2; die "the services did not start"; }
+
+  say "scenarios on real services"
+  WEIR_E2E_BIN=$root/bin/weir WEIR_E2E_POSTGRES=127.0.0.1:$pg_port \
+    WEIR_E2E_S3=http://127.0.0.1:$s3_port WEIR_E2E_S3_DIR=$dir/s3/objects \
+    WEIR_E2E_SEARCH=http://127.0.0.1:$search_port \
+    go_tests e2e -count=1 -timeout 15m ./e2e
+  step "the checker finds faults" "$here/demo/check_test.sh"
+  KILLS=2 DEMO_DIR=$dir DEMO_PORT=$base DEMO_PACKAGES=${DEMO_PACKAGES:-15000} DEMO_SECONDS=${DEMO_SECONDS:-20} \
+    step "the demo with two kills" "$here/demo/demo.sh" run
+}
+
+closing() {
+  local fault
+  for fault in "${faults[@]}"; do
+    echo "FAILED: $fault"
+  done
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" = 0 ] && [ "${#faults[@]}" = 0 ] && [ "$passed" -gt 0 ]
+}
+
+mkdir -p "$dir"
+started=$SECONDS
+case "${1:-}" in
+  '') all ;;
+  unit) unit_tests ;;
+  *) die "usage: test.sh [unit]" ;;
+esac
+say "took $((SECONDS - started)) s"
+closing

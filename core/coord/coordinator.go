@@ -77,8 +77,11 @@ type Coordinator struct {
 	loaded bool
 	closed int16 // error code of Close; 0 = open
 	lastID uint64
-	// appending holds what follows once a batch is durable (code 0) or has failed.
+	// appending holds what follows once a batch is durable (code 0) or has failed; applied
+	// is the last batch of which it has followed, reports the fate of later ones.
 	appending map[uint64]func(code int16, now time.Time)
+	applied   uint64
+	reports   map[uint64]int16
 	timers    timers
 	out       Effects
 }
@@ -91,6 +94,7 @@ func New(cfg Config) *Coordinator {
 		cfg:       cfg,
 		groups:    make(map[string]*group),
 		appending: make(map[uint64]func(int16, time.Time)),
+		reports:   make(map[uint64]int16),
 	}
 }
 
@@ -126,6 +130,7 @@ func (c *Coordinator) Close(code int16) Effects {
 		delete(c.appending, id)
 		then(code, time.Time{})
 	}
+	clear(c.reports)
 	c.out.Batches, c.timers = nil, timers{}
 	return c.effects()
 }
@@ -155,13 +160,23 @@ func (c *Coordinator) Handle(req Request, now time.Time) Effects {
 }
 
 // Appended reports that a batch is durable (code 0) or will never be (a Kafka error code
-// fit for the client). Reports may come in any order and once for each batch.
+// fit for the client). Reports may come in any order, once for each batch; one takes effect
+// when those of all earlier batches are there (invariant 3).
 func (c *Coordinator) Appended(batch uint64, code int16, now time.Time) Effects {
-	if then := c.appending[batch]; then != nil {
-		delete(c.appending, batch)
+	if c.appending[batch] != nil {
+		c.reports[batch] = code
+	}
+	for {
+		code, ok := c.reports[c.applied+1]
+		if !ok {
+			return c.effects()
+		}
+		c.applied++
+		then := c.appending[c.applied]
+		delete(c.appending, c.applied)
+		delete(c.reports, c.applied)
 		then(code, now)
 	}
-	return c.effects()
 }
 
 // Tick does what is due at now.
@@ -196,11 +211,10 @@ func (c *Coordinator) answer(id uint64, body kmsg.Response) {
 }
 
 // append asks for records to be appended; then runs in the step that learns their fate.
-func (c *Coordinator) append(records []Record, then func(code int16, now time.Time)) uint64 {
+func (c *Coordinator) append(records []Record, then func(code int16, now time.Time)) {
 	c.lastID++
 	c.appending[c.lastID] = then
 	c.out.Batches = append(c.out.Batches, Batch{ID: c.lastID, Records: records})
-	return c.lastID
 }
 
 func (c *Coordinator) effects() Effects {

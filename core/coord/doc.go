@@ -13,8 +13,7 @@
 //     a later one; Close answers what is left.
 //  2. An answer that promises something (a committed offset, an assignment, a deletion) is
 //     given only after the record that holds it is durable.
-//  3. What is durable is applied in the order of the log: a batch changes an offset only
-//     if no later batch has.
+//  3. What is durable is applied in the order of the log, whatever order the reports come in.
 //  4. Replaying the log gives the committed offsets, the groups, generations, members and
 //     assignments that were there when its last record became durable.
 //  5. Member metadata and assignments are bytes. Only OffsetDelete looks into them, and only

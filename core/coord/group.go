@@ -57,8 +57,7 @@ type offset struct {
 	leaderEpoch int32
 	metadata    string
 	committedMs int64
-	expiresMs   int64  // -1 = by the group's retention
-	batch       uint64 // the batch that set it; 0 = replayed
+	expiresMs   int64 // -1 = by the group's retention
 }
 
 // member is one member of a group.

@@ -29,15 +29,13 @@ func (c *Coordinator) handleCommit(req Request, body *kmsg.OffsetCommitRequest, 
 	for _, cm := range commits {
 		g.pendingOffsets[cm.at]++
 	}
-	var batch uint64
-	batch = c.append(records, func(code int16, _ time.Time) {
+	c.append(records, func(code int16, _ time.Time) {
 		for _, cm := range commits {
 			g.donePending(cm.at)
 			if code != 0 {
 				cm.answer.ErrorCode = code
-			} else if old, ok := g.offsets[cm.at]; !ok || old.batch < batch {
-				cm.offset.batch = batch
-				g.offsets[cm.at] = cm.offset // invariant 3
+			} else {
+				g.offsets[cm.at] = cm.offset
 			}
 		}
 		c.answer(req.ID, resp)
@@ -245,12 +243,11 @@ func (c *Coordinator) forget(g *group, gone []partition, then func(code int16, n
 		g.pendingOffsets[at]++
 		records = append(records, offsetRecord(g.id, at, nil))
 	}
-	var batch uint64
-	batch = c.append(records, func(code int16, now time.Time) {
+	c.append(records, func(code int16, now time.Time) {
 		for _, at := range gone {
 			g.donePending(at)
-			if o, ok := g.offsets[at]; ok && code == 0 && o.batch < batch {
-				delete(g.offsets, at) // invariant 3
+			if code == 0 {
+				delete(g.offsets, at)
 			}
 		}
 		then(code, now)

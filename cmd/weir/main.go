@@ -66,7 +66,7 @@ func newRoot() *cobra.Command {
 		}
 		return nil
 	}
-	root.AddCommand(newTopic(c), newGroup(c), newConnector(c), newVersion(c))
+	root.AddCommand(newStart(), newTopic(c), newGroup(c), newConnector(c), newVersion(c))
 	return root
 }
 

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirlog/weir/connect/console"
+	"github.com/weirlog/weir/connect/rest"
+	"github.com/weirlog/weir/connect/worker"
+	"github.com/weirlog/weir/connectors"
+	"github.com/weirlog/weir/core"
+)
+
+func newStart() *cobra.Command {
+	f := &startFlags{}
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Run a node: the log, the connectors and their addresses, in one process",
+		Long: `Run a node: the log (Kafka protocol), the connectors (Kafka Connect's REST) and the console, in one process.
+
+Without a configuration all of it listens on 127.0.0.1 and keeps its data in ./weir-data.
+What was acknowledged is on disk: kill -9 and power loss lose nothing of it.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			began := time.Now()
+			cfg, err := f.load()
+			if err != nil {
+				return err
+			}
+			n, err := openNode(cfg)
+			if err != nil {
+				return err
+			}
+			return n.run(cmd.Context(), func() {
+				fmt.Fprintf(cmd.OutOrStdout(), "weir %s is ready after %s\n  Kafka    %s\n  Connect  http://%s\n  console  http://%s\n  data     %s\n",
+					version, time.Since(began).Round(time.Millisecond), cfg.kafkaAddr, cfg.connectAddr, cfg.consoleAddr, cfg.dir)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "weir.yaml")
+	flags.StringVar(&f.data, "data", "", "data folder (default ./weir-data)")
+	flags.StringVar(&f.kafka, "kafka", "", "where to speak Kafka, HOST:PORT (default 127.0.0.1:9092)")
+	flags.StringVar(&f.connect, "connect", "", "where to serve Connect's REST, HOST:PORT (default 127.0.0.1:8083)")
+	flags.StringVar(&f.console, "console", "", "where to serve the console and /metrics, HOST:PORT (default 127.0.0.1:8080)")
+	flags.IntVar(&f.portBase, "port-base", 0, "use ports N (Kafka), N+1 (Connect) and N+3 (console) of 127.0.0.1")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that others can reach, without authentication")
+	flags.StringArrayVar(&f.set, "set", nil, "section.key=value over the file, as broker.num.partitions=3; may be repeated")
+	return cmd
+}
+
+// node is a whole node: the one place where the two towers are wired together.
+type node struct {
+	cfg     *nodeConfig
+	log     *slog.Logger
+	started time.Time
+	broker  *core.Broker
+	worker  *worker.Worker
+	kafka   net.Listener
+	rest    server
+	console server
+}
+
+// server is an HTTP server with its listener.
+type server struct {
+	*http.Server
+	ln net.Listener
+}
+
+// openNode opens the data folder and every listener. Nothing runs when it returns.
+func openNode(cfg *nodeConfig) (*node, error) {
+	n := &node{cfg: cfg, log: newLogger(cfg), started: time.Now()}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(cfg.memoryBytes)
+	}
+	for _, dir := range []string{cfg.dir, filepath.Join(cfg.dir, "scratch")} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return nil, fmt.Errorf("make data folder: %w", err)
+		}
+	}
+	if err := n.listen(); err != nil {
+		return nil, errors.Join(err, n.closeListeners())
+	}
+	cfg.broker.Logger = n.log
+	if cfg.broker.Advertise == "" {
+		cfg.broker.Advertise = cfg.kafkaAddr
+	}
+	var err error
+	if n.broker, err = core.Open(cfg.broker); err != nil {
+		return nil, errors.Join(err, n.closeListeners())
+	}
+	if err := n.openWorker(); err != nil {
+		return nil, errors.Join(err, n.closeListeners(), n.broker.Close())
+	}
+	return n, nil
+}
+
+func (n *node) listen() error {
+	var err error
+	if n.kafka, err = net.Listen("tcp", n.cfg.kafkaAddr); err != nil {
+		return fmt.Errorf("listen for Kafka clients (--kafka or --port-base chooses another address): %w", err)
+	}
+	if n.rest.ln, err = net.Listen("tcp", n.cfg.connectAddr); err != nil {
+		return fmt.Errorf("listen for Connect's REST (--connect or --port-base chooses another address): %w", err)
+	}
+	if n.console.ln, err = net.Listen("tcp", n.cfg.consoleAddr); err != nil {
+		return fmt.Errorf("listen for the console (--console or --port-base chooses another address): %w", err)
+	}
+	return nil
+}
+
+func (n *node) closeListeners() error {
+	var faults []error
+	for _, ln := range []net.Listener{n.kafka, n.rest.ln, n.console.ln} {
+		if ln != nil {
+			faults = append(faults, ln.Close())
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// openWorker makes the worker and the two web addresses. The worker reaches the broker through a pipe in this process.
+func (n *node) openWorker() error {
+	n.cfg.connect["bootstrap.servers"] = n.broker.Advertised()
+	cfg, warnings, err := worker.ParseConfig(n.cfg.connect)
+	if err != nil {
+		return err
+	}
+	if len(warnings) > 0 {
+		var faults []error
+		for _, w := range warnings {
+			faults = append(faults, fmt.Errorf("connect.%s", w))
+		}
+		return fmt.Errorf("configuration: %w", errors.Join(faults...))
+	}
+	n.worker, err = worker.Open(cfg, worker.Deps{
+		Connectors: connectors.All, KafkaOpts: []kgo.Opt{kgo.Dialer(n.broker.Dial)}, Log: n.log, LogLevel: n.cfg.level, Version: version,
+	})
+	if err != nil {
+		return fmt.Errorf("open worker: %w", err)
+	}
+	page, err := console.New(console.Config{
+		Snapshot: n.snapshot, Ready: n.ready,
+		Alive:   func() error { return n.broker.Store().Err() },
+		Metrics: promhttp.HandlerFor(newMetrics(n.broker, n.worker), promhttp.HandlerOpts{}),
+	})
+	if err != nil {
+		return err
+	}
+	if n.cfg.pprof {
+		page = withProfiles(page)
+	}
+	n.console.Server = webServer(page)
+	n.rest.Server = webServer(rest.New(n.worker, rest.Config{}, n.log))
+	return nil
+}
+
+func webServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+}
+
+func withProfiles(page http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", page)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	return mux
+}
+
+func newLogger(cfg *nodeConfig) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: cfg.level}
+	if cfg.json {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+}
+
+// webDrain is how long running HTTP requests may take once the node ends.
+const webDrain = 2 * time.Second
+
+// run serves until ctx ends or a part fails, then ends the parts in this order: the web addresses take no new requests;
+// the worker drains (sources stop polling, producers flush, offsets are made durable, sinks flush and commit); the
+// broker syncs and closes its folder last. A second signal kills the process, and so may anything at any point: what was
+// acknowledged is on disk.
+func (n *node) run(ctx context.Context, ready func()) error {
+	brokerCtx, stopBroker := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBroker()
+	workerCtx, stopWorker := context.WithCancel(ctx)
+	defer stopWorker()
+
+	brokerDone, workerDone, webDone := make(chan error, 1), make(chan error, 1), make(chan error, 3)
+	go func() { brokerDone <- n.broker.Run(brokerCtx) }()
+	go func() { webDone <- n.broker.Serve(n.kafka) }()
+	go func() { workerDone <- n.worker.Run(workerCtx) }()
+	go func() { webDone <- n.rest.Serve(n.rest.ln) }()
+	go func() { webDone <- n.console.Serve(n.console.ln) }()
+	announced := make(chan struct{})
+	go func() {
+		defer close(announced)
+		n.announce(workerCtx, ready)
+	}()
+
+	var fault error
+	brokerGone, workerGone, webGone := false, false, 0
+	select {
+	case <-ctx.Done():
+		n.log.Info("ending: a second signal ends at once")
+	case fault = <-brokerDone:
+		brokerGone = true
+	case fault = <-workerDone:
+		workerGone = true
+	case fault = <-webDone:
+		webGone++
+	}
+	stopWorker()
+	<-announced
+	webCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), webDrain)
+	defer cancel()
+	_, _ = n.rest.Shutdown(webCtx), n.console.Shutdown(webCtx) // what is still running after webDrain is cut off
+	if !workerGone {
+		fault = errors.Join(fault, <-workerDone)
+	}
+	fault = errors.Join(fault, n.kafka.Close())
+	stopBroker()
+	if !brokerGone {
+		fault = errors.Join(fault, <-brokerDone)
+	}
+	fault = errors.Join(fault, n.broker.Close())
+	for ; webGone < 3; webGone++ {
+		<-webDone
+	}
+	return ended(ctx, fault)
+}
+
+// ended drops the errors that ending on purpose brings about.
+func ended(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		var rest []error
+		for _, e := range joined.Unwrap() {
+			rest = append(rest, ended(ctx, e))
+		}
+		return errors.Join(rest...)
+	}
+	for _, fine := range []error{context.Canceled, net.ErrClosed, http.ErrServerClosed} {
+		if errors.Is(err, fine) {
+			return nil
+		}
+	}
+	return err
+}
+
+// announce calls ready once the node serves.
+func (n *node) announce(ctx context.Context, ready func()) {
+	for tick := time.NewTicker(2 * time.Millisecond); ctx.Err() == nil; {
+		if n.ready() == nil {
+			tick.Stop()
+			ready()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+		case <-tick.C:
+		}
+	}
+}
+
+// ready tells whether clients and connectors are served, or why not.
+func (n *node) ready() error {
+	if err := n.broker.Store().Err(); err != nil {
+		return err
+	}
+	if h := n.worker.Health(); h.Status != "healthy" {
+		return fmt.Errorf("worker: %s", h.Message)
+	}
+	return nil
+}

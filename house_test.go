@@ -37,13 +37,14 @@ var imports = map[string][]string{
 	"e2e/*":    {anything},
 
 	// The broker tower.
-	"core":          {"core/auth", "core/coord", "core/kafka", "core/meta", "core/replica", "core/settings", "core/budget", "storage", "storage/vfs"},
+	"core":          {"core/auth", "core/coord", "core/kafka", "core/meta", "core/record", "core/replica", "core/settings", "core/budget", "storage", "storage/vfs"},
 	"core/auth":     {"core/settings"},
 	"core/budget":   {},
-	"core/coord":    {},
+	"core/coord":    {"core/record"},
 	"core/coretest": {"core", "core/auth", "core/coord", "core/kafka", "core/meta", "core/replica", "storage", "storage/vfs"},
 	"core/kafka":    {"core/settings"},
-	"core/meta":     {"storage"},
+	"core/meta":     {"core/record", "storage"},
+	"core/record":   {},
 	"core/replica":  {"storage"},
 	"core/settings": {},
 	"storage":       {"storage/vfs", "storage/tier"},

@@ -85,6 +85,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return b.store.Run(ctx) })
 	g.Go(func() error { return b.tick(ctx) })
+	g.Go(func() error { return b.loadGroups(ctx) })
 	err := g.Wait()
 	b.disconnect()
 	if failed := b.store.Err(); failed != nil {
@@ -144,6 +145,7 @@ func (b *Broker) after(now time.Time, d time.Duration, fire func(now time.Time))
 // Run must have returned.
 func (b *Broker) Close() error {
 	b.disconnect()
+	b.closeGroups()
 	b.topics.close(errClosing)
 	if err := b.store.Close(); err != nil {
 		return fmt.Errorf("close data folder: %w", err)

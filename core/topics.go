@@ -212,6 +212,7 @@ func (b *Broker) dropTopic(mt *meta.Topic) {
 			b.log.Error("log of a deleted topic can't be dropped; the next start tries again", "topic", mt.Name, "partition", i, "error", err)
 		}
 	}
+	b.timers.at(b.cfg.Now(), func(now time.Time) { b.groups.topicDeleted(mt.Name, now) }) // not under meta's lock
 }
 
 func (b *Broker) configureTopic(mt *meta.Topic) {

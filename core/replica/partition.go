@@ -121,6 +121,9 @@ func (p *Partition) Append(batch []byte, acks Acks, now time.Time, done Done) er
 func (p *Partition) record(end, sizeBytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.marks) == 0 {
+		p.marks = append(p.marks, mark{end: p.hw}) // what was there when the partition was opened
+	}
 	p.total += sizeBytes
 	n := len(p.marks)
 	if n > 0 && p.marks[n-1].end >= end { // a later append recorded itself first

@@ -1,0 +1,166 @@
+package replica
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weirlog/weir/core/record"
+	"github.com/weirlog/weir/storage"
+)
+
+// opened is a partition of a store that the test commits itself.
+func opened(t *testing.T) (*storage.Store, *Partition) {
+	t.Helper()
+	store, err := storage.Open(storage.Options{Dir: t.TempDir(), WALFileBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	log, err := store.OpenLog(storage.LogID{Topic: [16]byte{1}}, "t-0", storage.LogConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, New(store, log, "t", 0, 5)
+}
+
+func commit(t *testing.T, s *storage.Store) {
+	t.Helper()
+	done, err := s.Commit(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range done {
+		d()
+	}
+}
+
+// calls counts an append's answers.
+type calls struct {
+	n   int
+	app storage.Appended
+	err error
+}
+
+func (c *calls) done(app storage.Appended, err error) { c.n, c.app, c.err = c.n+1, app, err }
+
+func one() []byte {
+	return record.AppendBatch(nil, []record.Record{{Value: []byte("v")}}, time.Now())
+}
+
+func add(t *testing.T, p *Partition, acks Acks) *calls {
+	t.Helper()
+	c := &calls{}
+	if err := p.Append(one(), acks, time.Now(), c.done); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNothingIsAnsweredOrVisibleBeforeItIsDurable(t *testing.T) {
+	store, p := opened(t)
+	none, leader, all := add(t, p, AcksNone), add(t, p, AcksLeader), add(t, p, AcksAll)
+	if leader.n+all.n != 0 || p.HighWatermark() != 0 || p.Log().EndOffset() != 3 {
+		t.Fatalf("before the sync: answers %d %d, high watermark %d, end %d", leader.n, all.n, p.HighWatermark(), p.Log().EndOffset())
+	}
+	commit(t, store)
+	if none.n != 0 || leader.n != 1 || all.n != 1 || p.HighWatermark() != 3 {
+		t.Fatalf("after the sync: answers %d %d %d, high watermark %d", none.n, leader.n, all.n, p.HighWatermark())
+	}
+	if leader.err != nil || all.err != nil || leader.app.BaseOffset != 1 || all.app.BaseOffset != 2 {
+		t.Errorf("%+v %+v", leader, all)
+	}
+}
+
+func TestWatchers(t *testing.T) {
+	store, p := opened(t)
+	size := int64(len(one()))
+	fired := 0
+	w := NewWatcher(3*size, func() { fired++ })
+	if err := p.Watch(w, 0); err != nil {
+		t.Fatal(err)
+	}
+	add(t, p, AcksAll)
+	if commit(t, store); fired != 0 || w.Missing() != 2*size {
+		t.Fatalf("fired %d, %d bytes are missing", fired, w.Missing())
+	}
+	add(t, p, AcksAll)
+	add(t, p, AcksAll)
+	if fired != 0 {
+		t.Fatal("fired before the sync")
+	}
+	if commit(t, store); fired != 1 {
+		t.Fatalf("fired %d", fired)
+	}
+	p.Unwatch(w)
+	late := NewWatcher(2*size, func() {})
+	if err := p.Watch(late, 2); err != nil || late.Missing() != size {
+		t.Errorf("from offset 2, %d bytes are missing, %v", late.Missing(), err)
+	}
+	p.Unwatch(late)
+	if len(p.watchers) != 0 {
+		t.Errorf("%d watchers are left", len(p.watchers))
+	}
+	if w.Fire() {
+		t.Error("fired twice")
+	}
+}
+
+func TestSizesAreRememberedForRecentBatchesOnly(t *testing.T) {
+	store, p := opened(t)
+	for range 10 * marksKept {
+		add(t, p, AcksNone)
+		commit(t, store)
+	}
+	if len(p.marks) > 2*marksKept+1 {
+		t.Errorf("%d marks are kept", len(p.marks))
+	}
+	old := NewWatcher(1<<30, func() {})
+	if err := p.Watch(old, 0); err != nil || old.Missing() > 0 {
+		t.Errorf("an old offset counts as %d bytes too few, %v", old.Missing(), err)
+	}
+	recent := NewWatcher(1<<30, func() {})
+	if err := p.Watch(recent, 10*marksKept-1); err != nil || 1<<30-recent.Missing() != int64(len(one())) {
+		t.Errorf("the last batch counts as %d bytes, %v", 1<<30-recent.Missing(), err)
+	}
+}
+
+func TestCloseAnswersEveryone(t *testing.T) {
+	store, p := opened(t)
+	gone := errors.New("gone")
+	all := add(t, p, AcksAll)
+	fired := 0
+	if err := p.Watch(NewWatcher(1, func() { fired++ }), 0); err != nil {
+		t.Fatal(err)
+	}
+	p.Close(gone)
+	p.Close(errors.New("again"))
+	if all.n != 1 || !errors.Is(all.err, gone) || fired != 1 {
+		t.Errorf("answers %d (%v), fired %d", all.n, all.err, fired)
+	}
+	if err := p.Append(one(), AcksAll, time.Now(), all.done); !errors.Is(err, gone) || all.n != 1 {
+		t.Errorf("append after close: %v, answers %d", err, all.n)
+	}
+	if err := p.Watch(NewWatcher(1, func() {}), 0); !errors.Is(err, gone) {
+		t.Errorf("watch after close: %v", err)
+	}
+	commit(t, store)
+	if all.n != 1 || p.HighWatermark() != 0 {
+		t.Errorf("after the sync: answers %d, high watermark %d", all.n, p.HighWatermark())
+	}
+}
+
+func TestAppendsCarryTheEpochAndItNeverFalls(t *testing.T) {
+	store, p := opened(t)
+	p.SetLeaderEpoch(7)
+	p.SetLeaderEpoch(6)
+	add(t, p, AcksAll)
+	commit(t, store)
+	if p.LeaderEpoch() != 7 || p.Log().LeaderEpoch() != 7 {
+		t.Errorf("epoch %d, of the log %d", p.LeaderEpoch(), p.Log().LeaderEpoch())
+	}
+}

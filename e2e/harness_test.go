@@ -193,17 +193,20 @@ func (s services) psql(t *testing.T, database, sql string) string {
 	return strings.TrimSuffix(out, "\n")
 }
 
-// command runs a program to its end, at most a minute, and returns its whole output.
+// command runs a program to its end, at most a minute, and returns what it printed;
+// what it said on standard error comes first where it failed.
 func command(t *testing.T, stdin, name string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	return out.String(), err
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return said.String() + out.String(), err
+	}
+	return out.String(), nil
 }
 
 func request(ctx context.Context, method, url, body string) (int, string, error) {

@@ -17,4 +17,4 @@ psql -X -q -h 127.0.0.1 -p "$port" -U postgres -d postgres -c 'DROP DATABASE IF 
 uname -srm
 awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo
 cd "$root"
-go run ./e2e/bench -weir bin/weir -dir "$dir/data" -postgres "127.0.0.1:$port" "$@"
+go run ./e2e/bench -weir bin/weir -dir "$dir/data" -pg "127.0.0.1:$port" "$@"

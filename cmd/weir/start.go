@@ -147,7 +147,7 @@ func (n *node) openWorker() error {
 		return fmt.Errorf("configuration: %w", errors.Join(faults...))
 	}
 	n.worker, err = worker.Open(cfg, worker.Deps{
-		Connectors: connectors.All, KafkaOpts: []kgo.Opt{kgo.Dialer(n.broker.Dial)}, Log: n.log, LogLevel: n.cfg.level, Version: version,
+		Connectors: connectors.All(), KafkaOpts: []kgo.Opt{kgo.Dialer(n.broker.Dial)}, Log: n.log, LogLevel: n.cfg.level, Version: version,
 	})
 	if err != nil {
 		return fmt.Errorf("open worker: %w", err)

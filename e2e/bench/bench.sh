@@ -7,13 +7,10 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(repo_root)
 dir=$(run_dir)/bench
 port=${BENCH_PORT:-29390}
-export PGPASSWORD=weir
 
 mkdir -p "$dir"
 trap '"$here/../services/postgres.sh" stop "$dir/postgres"' EXIT
 "$here/../services/postgres.sh" start "$port" "$dir/postgres" >/dev/null
-psql -X -q -h 127.0.0.1 -p "$port" -U postgres -d postgres -c 'DROP DATABASE IF EXISTS bench WITH (FORCE)' -c 'CREATE DATABASE bench' 2>/dev/null ||
-  die "the benchmark's database could not be made"
 uname -srm
 awk -F ': ' '/^model name/ { print $2; exit }' /proc/cpuinfo
 cd "$root"

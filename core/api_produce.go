@@ -128,8 +128,8 @@ func (p *produce) fail(slot *kmsg.ProduceResponseTopicPartition, err error) {
 	p.b.stats.errors.Add(1)
 	slot.ErrorCode, slot.BaseOffset, slot.LogAppendTime, slot.LogStartOffset = code(err), -1, -1, -1
 	slot.ErrorMessage = message(err)
-	if code(err) == kerr.UnknownServerError.Code || code(err) == kerr.KafkaStorageError.Code {
-		p.b.log.Error("produce failed", "partition", slot.Partition, "client", p.req.ClientID, "error", err)
+	if slot.ErrorCode == kerr.UnknownServerError.Code || slot.ErrorCode == kerr.KafkaStorageError.Code {
+		p.b.complain(p.req.Now, "produce failed", "partition", slot.Partition, "client", p.req.ClientID, "error", err)
 	}
 }
 

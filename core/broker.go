@@ -34,6 +34,8 @@ type Broker struct {
 	budget *budget
 	stats  stats
 
+	complained atomic.Int64 // when, in Unix nanoseconds
+	unsaid     atomic.Int64 // errors since then
 	fetches    atomic.Int64 // bytes granted to fetch answers that are being written
 	advertised atomic.Pointer[string]
 
@@ -80,14 +82,19 @@ func Open(cfg Config) (*Broker, error) {
 }
 
 // Run drives the broker until ctx ends or the store fails: the store's loops and the timers. Every goroutine that it
-// starts is gone when it returns. Call Close after it.
+// starts is gone when it returns. Call Close after it. Order of the end: no more timers, listeners and connections
+// closed, store's loops; what the connections had appended last is committed by Close.
 func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return b.store.Run(ctx) })
-	g.Go(func() error { return b.tick(ctx) })
-	g.Go(func() error { return b.loadGroups(ctx) })
+	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopStore()
+	g.Go(func() error { return b.store.Run(storeCtx) })
+	g.Go(func() error {
+		defer stopStore()
+		defer b.disconnect()
+		return b.tick(ctx)
+	})
 	err := g.Wait()
-	b.disconnect()
 	if failed := b.store.Err(); failed != nil {
 		return fmt.Errorf("the data folder %s failed, restart to recover what was acknowledged: %w", b.cfg.Dir, failed)
 	}
@@ -135,6 +142,20 @@ func (b *Broker) Handle(req *Request, done Done) {
 	}
 	row.handle(b, req, b.stats.request(req, b.cfg.Now, done))
 }
+
+// complain logs an error that clients may cause at any rate, at most once in complainEvery: a full disk fails every
+// produce, and once is enough to say so.
+func (b *Broker) complain(now time.Time, msg string, args ...any) {
+	last := b.complained.Load()
+	if now.UnixNano()-last < int64(complainEvery) || !b.complained.CompareAndSwap(last, now.UnixNano()) {
+		b.unsaid.Add(1)
+		return
+	}
+	b.log.Error(msg, append(args, "unsaid", b.unsaid.Swap(0))...)
+}
+
+// complainEvery is the least time between two errors that clients cause.
+const complainEvery = 5 * time.Second
 
 // after runs fire on the stepping goroutine when d has passed since now. Both ends are the caller's clock: req.Now.
 func (b *Broker) after(now time.Time, d time.Duration, fire func(now time.Time)) *timer {

@@ -252,7 +252,10 @@ func (c *conn) serve(f frame) error {
 		return c.giveUp(f, errClosing)
 	}
 	if req.Key == keyProduce {
-		<-c.b.store.Room() // closed, unless tail memory or the log is used up until the next flush
+		select {
+		case <-c.b.store.Room(): // closed, unless tail memory or the log is used up until the next flush
+		case <-c.b.ended:
+		}
 		c.b.Handle(req, func(resp kmsg.Response) { c.answer(s, resp) })
 		c.b.budget.put(f, true) // its bytes have been copied
 		return nil

@@ -130,7 +130,7 @@ func (f *fetch) readPart(p *fetchPart, leftBytes int, found bool) {
 	pieces, err := log.Read(p.next, hw, min(leftBytes, int(max(0, p.maxBytes))), nil)
 	if err != nil {
 		if p.errorCode = code(err); p.errorCode != kerr.OffsetOutOfRange.Code && p.errorCode != kerr.UnknownTopicOrPartition.Code {
-			f.b.log.Error("fetch failed", "topic", p.part.Topic, "partition", p.part.Index, "next", p.next, "error", err)
+			f.b.complain(f.b.cfg.Now(), "fetch failed", "topic", p.part.Topic, "partition", p.part.Index, "next", p.next, "error", err)
 		}
 		return
 	}

@@ -188,10 +188,11 @@ func logID(id meta.ID, index int32) storage.LogID {
 
 func (b *Broker) openTopic(mt *meta.Topic) error {
 	configs := b.cfg.Topic.with(mt.Configs)
+	logConfig := configs.log()
 	t := &topic{Topic: mt, configs: configs, parts: make([]*replica.Partition, len(mt.Partitions))}
 	for i, p := range mt.Partitions {
 		name := mt.Name + "-" + strconv.Itoa(i)
-		log, err := b.store.OpenLog(logID(mt.ID, int32(i)), name, configs.log())
+		log, err := b.store.OpenLog(logID(mt.ID, int32(i)), name, logConfig)
 		if err != nil {
 			return fmt.Errorf("open partition %s: %w", name, err)
 		}
@@ -221,8 +222,9 @@ func (b *Broker) configureTopic(mt *meta.Topic) {
 		return
 	}
 	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs), parts: old.parts}
+	logConfig := t.configs.log()
 	for _, p := range t.parts {
-		p.Log().SetConfig(t.configs.log())
+		p.Log().SetConfig(logConfig)
 	}
 	b.topics.put(t)
 }

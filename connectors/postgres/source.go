@@ -1,0 +1,463 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/weirlog/weir/connect"
+)
+
+// phase is where a task is.
+type phase uint8
+
+const (
+	phaseSlot     phase = iota // making the slot
+	phaseSnapshot              // reading the tables
+	phaseStream
+	phaseFinished // initial_only: nothing more to do
+)
+
+const (
+	defaultBatchBytes = 8 << 20
+	lagEvery          = 5 * time.Second
+	recordsPerChange  = 3 // a change of key: delete, tombstone, create
+)
+
+// task is the source: one per connector. Poll steps through the phases; everything but the atomics belongs to it.
+type task struct {
+	settings    *settings
+	shared      *schemas
+	types       typeMapper
+	log         *slog.Logger
+	application string
+	headers     []connect.Header
+	maxBytes    int
+
+	life context.Context // of the status loop
+	end  context.CancelFunc
+
+	phase    phase
+	then     phase    // after phaseSlot
+	returned position // behind the last change that a Poll returned: where a stream goes on
+	exported string   // the slot's snapshot, while making is open
+	making   *slotMaker
+	run      *snapshotRun
+	stream   *stream
+	sql      *pgconn.PgConn
+	known    map[uint32]*relation
+	batch    batchBuilder
+	seq      uint64
+	fault    error // to be told by the next Poll
+	beaten   time.Time
+	asked    time.Time // when the server's position was last asked for
+
+	confirmed atomic.Uint64 // up to which the server may forget; never goes back
+	wake      chan struct{}
+	stats     gauges
+}
+
+// gauges are what Stats reads beside everything else.
+type gauges struct {
+	progress, rows         atomic.Uint64
+	tables, snapshot       atomic.Int64
+	connected              atomic.Int64
+	behindMicros           atomic.Int64 // how old the last transaction was when it came; 0: caught up
+	server                 atomic.Uint64
+}
+
+func (g *gauges) serverLSN(lsn uint64) {
+	if lsn > g.server.Load() {
+		g.server.Store(lsn)
+	}
+}
+
+// openTask looks at the server, makes the publication and decides how to start.
+func openTask(ctx context.Context, in connect.Task) (*task, error) {
+	s, err := parseSettings(in.Config)
+	if err != nil {
+		return nil, err
+	}
+	t := newTask(ctx, s, in)
+	if err := t.start(ctx, in.Offset(t.batch.partition)); err != nil {
+		t.end()
+		return nil, errors.Join(s.explain(err), t.closeSQL(ctx))
+	}
+	return t, nil
+}
+
+func newTask(ctx context.Context, s *settings, in connect.Task) *task {
+	t := &task{settings: s, shared: newSchemas(), log: in.Log, application: "weir " + in.Name, known: make(map[uint32]*relation),
+		maxBytes: defaultBatchBytes, wake: make(chan struct{}, 1), beaten: time.Now()}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	if in.MemoryBytes > 0 {
+		t.maxBytes = int(min(defaultBatchBytes, in.MemoryBytes/4))
+	}
+	t.types = typeMapper{modes: s.types, types: make(map[uint32]*typeInfo)}
+	t.batch.partition = connect.OffsetMap{{Name: "server", Value: connect.StringValue(s.prefix)}}
+	t.life, t.end = context.WithCancel(context.WithoutCancel(ctx))
+	if s.extendedHeaders {
+		for _, h := range [][2]string{
+			{"connectorLogicalName", s.prefix}, {"taskId", strconv.Itoa(in.ID)}, {"connectorName", "postgresql"}, {"runId", newRunID()},
+		} {
+			t.headers = append(t.headers, connect.Header{Key: "__debezium.context." + h[0], Value: connect.DataOf(t.shared.header, connect.StringValue(h[1]))})
+		}
+	}
+	t.headers = t.headers[:len(t.headers):len(t.headers)]
+	return t
+}
+
+// newRunID makes a random UUID.
+func newRunID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+func (t *task) start(ctx context.Context, offset connect.OffsetMap) error {
+	for _, n := range t.settings.notes {
+		t.log.Warn(n)
+	}
+	sql, err := t.catalog(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := t.settings.inspect(ctx, sql)
+	if err != nil {
+		return err
+	}
+	if err := found.fatal(); err != nil {
+		return err
+	}
+	for _, f := range found.findings {
+		t.log.Warn(f.Fault, "mend", f.Mend)
+	}
+	var at *stored
+	if offset != nil {
+		got, err := readOffset(offset)
+		if err != nil {
+			return err
+		}
+		at = &got
+	}
+	how, err := t.settings.decide(at, found.slot)
+	if err != nil {
+		return err
+	}
+	if found.slot.active && how.phase != phaseFinished && t.settings.snapshotMode != "initial_only" {
+		return connect.Retry(time.Second, fmt.Errorf("replication slot %q is in use by process %s of the server; another connector may use it (give each its own slot.name), or an old connection has not ended yet", t.settings.slot, found.slot.pid))
+	}
+	return t.follow(ctx, sql, how, found)
+}
+
+func (t *task) follow(ctx context.Context, sql *pgconn.PgConn, how decision, found *inspection) error {
+	t.log.Info("starting", "phase", how.phase.String(), "reason", how.why, "from", formatLSN(how.from.commit))
+	t.phase, t.returned = how.phase, how.from
+	if how.phase == phaseFinished || t.settings.snapshotMode == "initial_only" {
+		return nil
+	}
+	if how.dropSlot {
+		t.log.Warn("dropping the lost replication slot", "slot", t.settings.slot)
+		if err := execute(ctx, sql, "SELECT pg_drop_replication_slot("+quoteLiteral(t.settings.slot)+")"); err != nil {
+			return fmt.Errorf("drop replication slot: %w", err)
+		}
+	}
+	if err := t.settings.ensurePublication(ctx, sql, found.tables, t.log); err != nil {
+		return err
+	}
+	if how.makeSlot {
+		t.phase, t.then = phaseSlot, how.phase
+	}
+	return nil
+}
+
+// String names the phase for logs.
+func (p phase) String() string {
+	return [...]string{"slot", "snapshot", "stream", "finished"}[p]
+}
+
+// catalog gives the connection for questions, made anew if it is lost.
+func (t *task) catalog(ctx context.Context) (*pgconn.PgConn, error) {
+	if t.sql != nil && !t.sql.IsClosed() {
+		return t.sql, nil
+	}
+	conn, err := t.settings.open(ctx, t.application, false)
+	if err != nil {
+		return nil, err
+	}
+	t.sql = conn
+	return conn, nil
+}
+
+// Poll implements connect.SourceTask.
+func (t *task) Poll(ctx context.Context) (connect.Batch, error) {
+	t.release()
+	if err := t.fault; err != nil {
+		t.fault = nil
+		return connect.Batch{}, err
+	}
+	for t.batch.empty() && ctx.Err() == nil {
+		if err := t.step(ctx); err != nil {
+			t.drop()
+			if err = t.settings.explain(err); t.batch.empty() {
+				return connect.Batch{}, err
+			}
+			t.fault = err
+		}
+	}
+	if t.batch.empty() {
+		return connect.Batch{}, nil
+	}
+	t.seq++
+	t.stats.progress.Add(uint64(len(t.batch.records)) + 1)
+	return t.batch.takeBatch(t.seq), nil
+}
+
+// release gives back what the last batch held.
+func (t *task) release() {
+	t.batch.release()
+	if t.stream != nil {
+		t.stream.wire.release()
+	}
+	if t.run != nil {
+		t.run.wire.release()
+	}
+}
+
+func (t *task) full() bool {
+	held := t.batch.heldBytes
+	if t.stream != nil {
+		held += t.stream.wire.heldBytes()
+	}
+	if t.run != nil {
+		held += t.run.wire.heldBytes()
+	}
+	return len(t.batch.records) > max(0, t.settings.maxRecords-recordsPerChange) || held >= t.maxBytes && len(t.batch.records) > 0
+}
+
+// step gets on with the present phase.
+func (t *task) step(ctx context.Context) error {
+	switch t.phase {
+	case phaseSlot:
+		return t.stepSlot(ctx)
+	case phaseSnapshot:
+		return t.snapshotPhase(ctx)
+	case phaseStream:
+		return t.streamPhase(ctx)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (t *task) stepSlot(ctx context.Context) error {
+	if t.making == nil {
+		open, cancel := unhurried(ctx)
+		defer cancel()
+		conn, err := t.settings.open(open, t.application, true)
+		if err != nil {
+			return err
+		}
+		w, err := takeWire(open, conn)
+		if err != nil {
+			return err
+		}
+		t.making = &slotMaker{wire: w}
+		if err := w.query(t.settings.slotSQL(t.then == phaseSnapshot)); err != nil {
+			return fmt.Errorf("make replication slot: %w", err)
+		}
+		t.log.Info("making the replication slot; the server waits for running transactions to end", "slot", t.settings.slot)
+	}
+	done, err := t.making.step(ctx)
+	if err != nil || !done {
+		return err
+	}
+	lsn, err := t.making.consistentPoint()
+	if err != nil {
+		return err
+	}
+	t.log.Info("replication slot made", "slot", t.settings.slot, "lsn", formatLSN(lsn))
+	t.returned = position{commit: lsn, kind: typeCommit}
+	t.phase, t.exported = t.then, t.making.snapshotName()
+	if t.phase == phaseSnapshot {
+		return nil
+	}
+	t.batch.markPosition(&t.returned, false)
+	return t.closeMaking()
+}
+
+func (t *task) closeMaking() error {
+	if t.making == nil {
+		return nil
+	}
+	w := t.making.wire
+	t.making, t.exported = nil, ""
+	return w.close()
+}
+
+func (t *task) snapshotPhase(ctx context.Context) error {
+	if t.run == nil {
+		run, err := t.openSnapshot(ctx, t.exported, t.returned)
+		if err != nil {
+			return err
+		}
+		t.run = run
+		t.stats.snapshot.Store(1)
+		t.log.Info("snapshot started", "tables", len(run.tables), "exported", t.exported != "", "lsn", formatLSN(run.position.commit))
+		if err := t.closeMaking(); err != nil {
+			t.log.Debug("close the connection that made the slot", "error", err)
+		}
+	}
+	done, err := t.stepSnapshot(ctx)
+	if err != nil || !done {
+		return err
+	}
+	if err := t.run.wire.close(); err != nil {
+		t.log.Debug("close the snapshot's connection", "error", err)
+	}
+	t.run = nil
+	t.phase = phaseStream
+	if t.settings.snapshotMode == "initial_only" {
+		t.phase = phaseFinished
+	}
+	return nil
+}
+
+func (t *task) streamPhase(ctx context.Context) error {
+	if t.stream == nil {
+		s, err := t.openStream(ctx, t.returned)
+		if err != nil {
+			return err
+		}
+		t.stream = s
+	}
+	if err := t.beat(ctx); err != nil {
+		return err
+	}
+	if t.full() {
+		return nil
+	}
+	wait, cancel := t.untilBeat(ctx)
+	defer cancel()
+	err := t.stepStream(wait)
+	t.returned = t.stream.decoder.done
+	t.askLag(ctx)
+	return err
+}
+
+// drop closes what the server's connections are; the next Poll makes them anew. A snapshot begins again.
+func (t *task) drop() {
+	t.stats.connected.Store(0)
+	if t.stream != nil {
+		t.returned = t.stream.decoder.done
+		_ = t.stream.close() // it failed already
+		t.stream = nil
+	}
+	if t.run != nil {
+		t.log.Warn("the snapshot was interrupted and begins again")
+		_ = t.run.wire.close()
+		t.run = nil
+	}
+	if t.making != nil {
+		_ = t.making.wire.close()
+		t.making, t.exported = nil, ""
+	}
+	t.stats.progress.Add(1)
+}
+
+// Commit implements connect.SourceTask: it moves the confirmed position and tells the status loop.
+func (t *task) Commit(_ context.Context, acked connect.Acked) error {
+	for _, o := range acked.Offsets {
+		if o.Offset != nil && o.Partition.Equal(t.batch.partition) {
+			t.confirm(flushable(o.Offset))
+		}
+	}
+	return nil
+}
+
+// confirm raises the confirmed position.
+func (t *task) confirm(lsn uint64) {
+	for {
+		have := t.confirmed.Load()
+		if lsn <= have {
+			return
+		}
+		if t.confirmed.CompareAndSwap(have, lsn) {
+			t.wakeStatus()
+			return
+		}
+	}
+}
+
+func (t *task) wakeStatus() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Signal implements connect.SourceTask: none is known yet, and one that is not known is ignored, as Debezium does.
+func (t *task) Signal(_ context.Context, s connect.Signal) error {
+	t.log.Warn("signal ignored: not supported by this connector", "id", s.ID, "type", s.Type)
+	return nil
+}
+
+// Close implements connect.SourceTask: status loop, connections, then the slot if it is to be dropped.
+func (t *task) Close(ctx context.Context) error {
+	var errs []error
+	t.end()
+	if t.stream != nil {
+		errs = append(errs, t.stream.close())
+		t.stream = nil
+	}
+	if t.run != nil {
+		errs = append(errs, t.run.wire.close())
+		t.run = nil
+	}
+	errs = append(errs, t.closeMaking())
+	if t.settings.dropSlot {
+		errs = append(errs, t.dropSlot(ctx))
+	}
+	t.stats.connected.Store(0)
+	return errors.Join(append(errs, t.closeSQL(ctx))...)
+}
+
+func (t *task) closeSQL(ctx context.Context) error {
+	if t.sql == nil {
+		return nil
+	}
+	sql := t.sql
+	t.sql = nil
+	return sql.Close(ctx)
+}
+
+// dropSlot waits for the server to notice that the slot is free.
+func (t *task) dropSlot(ctx context.Context) error {
+	sql, err := t.catalog(ctx)
+	if err != nil {
+		return err
+	}
+	const dropSQL = `SELECT pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots WHERE slot_name = $1`
+	for {
+		_, err = rowsOf(ctx, sql, dropSQL, t.settings.slot)
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Code != stateInUse {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(waitSlice):
+		}
+	}
+	return err
+}

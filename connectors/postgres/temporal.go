@@ -1,0 +1,429 @@
+package postgres
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/weirlog/weir/connect"
+)
+
+// What stands for infinite dates and times in the number forms, in microseconds as the PostgreSQL JDBC driver has them.
+const (
+	plusInfinityMicros  = 9223372036825200000
+	minusInfinityMicros = -9223372036832400000
+
+	dayMicros = 86400 * 1000000
+)
+
+// moment is a date and time of day as the server prints it; a year BC is the astronomical one (1 BC is 0).
+type moment struct {
+	year        int64
+	month, day  int
+	micros      int64 // of the day
+	zoneSeconds int   // east of UTC
+	infinite    int   // -1, 1: the word, and nothing else
+}
+
+func (c *codec) temporal(text []byte, a *arena) (connect.Value, error) {
+	switch c.kind {
+	case codecInterval, codecIntervalText:
+		return c.interval(text, a)
+	case codecTime, codecTimeText, codecTimeTZ:
+		return c.timeOfDay(text, a)
+	}
+	m, err := parseMoment(text)
+	if err != nil {
+		return connect.Value{}, err
+	}
+	switch c.kind {
+	case codecDate:
+		switch {
+		case m.infinite > 0:
+			return connect.Int32Value(math.MaxInt32), nil
+		case m.infinite < 0:
+			return connect.Int32Value(math.MinInt32), nil
+		}
+		return connect.Int32Value(int32(m.days())), nil
+	case codecTimestamp:
+		return connect.Int64Value(inUnit(m.epochMicros(), c.unit)), nil
+	case codecDateText, codecTimestampText, codecTimestampTZ:
+		if m.infinite != 0 {
+			return connect.StringValue(asString(text)), nil
+		}
+		out := m.appendDate(a.scratch(48))
+		if c.kind != codecDateText {
+			out = appendClock(append(out, 'T'), m.micros, c.digits)
+		}
+		return connect.StringValue(a.keepString(append(out, 'Z'))), nil
+	}
+	return connect.Value{}, fmt.Errorf("no decoder for codec %d", c.kind)
+}
+
+// inUnit converts microseconds; what nanoseconds can't hold is cut to the largest.
+func inUnit(micros, unit int64) int64 {
+	if unit > 0 {
+		return floorDiv(micros, unit)
+	}
+	switch {
+	case micros > math.MaxInt64/1000:
+		return math.MaxInt64
+	case micros < math.MinInt64/1000:
+		return math.MinInt64
+	}
+	return micros * 1000
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// parseMoment reads YYYY-MM-DD[ HH:MM:SS[.ffffff][±zone]][ BC], infinity or -infinity.
+func parseMoment(text []byte) (moment, error) {
+	switch asString(text) {
+	case "infinity":
+		return moment{infinite: 1}, nil
+	case "-infinity":
+		return moment{infinite: -1}, nil
+	}
+	var m moment
+	rest := text
+	bc := false
+	if n := len(rest); n > 3 && string(rest[n-3:]) == " BC" {
+		bc, rest = true, rest[:n-3]
+	}
+	bad := func() (moment, error) { return m, fmt.Errorf("%q is not a date or timestamp", text) }
+	year, rest, ok := digits(rest, 4, 7)
+	if !ok || len(rest) < 6 || rest[0] != '-' || rest[3] != '-' {
+		return bad()
+	}
+	month, _, okMonth := digits(rest[1:3], 2, 2)
+	day, _, okDay := digits(rest[4:6], 2, 2)
+	if !okMonth || !okDay || month < 1 || month > 12 || day < 1 || day > 31 {
+		return bad()
+	}
+	m.year, m.month, m.day = year, int(month), int(day)
+	if bc {
+		m.year = 1 - year
+	}
+	if rest = rest[6:]; len(rest) == 0 {
+		return m, nil
+	}
+	if rest[0] != ' ' {
+		return bad()
+	}
+	micros, rest, ok := parseClock(rest[1:])
+	if !ok {
+		return bad()
+	}
+	m.micros = micros
+	if len(rest) > 0 {
+		if m.zoneSeconds, ok = parseZone(rest); !ok {
+			return bad()
+		}
+		if m.zoneSeconds != 0 {
+			m.shift()
+		}
+	}
+	return m, nil
+}
+
+// shift moves a moment to UTC.
+func (m *moment) shift() {
+	total := m.days()*dayMicros + m.micros - int64(m.zoneSeconds)*1000000
+	day := floorDiv(total, dayMicros)
+	m.micros, m.zoneSeconds = total-day*dayMicros, 0
+	m.year, m.month, m.day = civil(day)
+}
+
+// digits reads between low and high decimal digits.
+func digits(b []byte, low, high int) (int64, []byte, bool) {
+	n, i := int64(0), 0
+	for i < len(b) && i < high && b[i] >= '0' && b[i] <= '9' {
+		n = n*10 + int64(b[i]-'0')
+		i++
+	}
+	return n, b[i:], i >= low
+}
+
+// parseClock reads HH:MM:SS[.ffffff] as microseconds.
+func parseClock(b []byte) (int64, []byte, bool) {
+	if len(b) < 8 || b[2] != ':' || b[5] != ':' {
+		return 0, b, false
+	}
+	h, _, ok1 := digits(b[0:2], 2, 2)
+	m, _, ok2 := digits(b[3:5], 2, 2)
+	s, _, ok3 := digits(b[6:8], 2, 2)
+	if !ok1 || !ok2 || !ok3 {
+		return 0, b, false
+	}
+	micros := ((h*60+m)*60 + s) * 1000000
+	b = b[8:]
+	if len(b) > 1 && b[0] == '.' {
+		unit := int64(100000)
+		b = b[1:]
+		for len(b) > 0 && b[0] >= '0' && b[0] <= '9' {
+			micros += int64(b[0]-'0') * unit
+			unit /= 10
+			b = b[1:]
+		}
+	}
+	return micros, b, true
+}
+
+// parseZone reads ±HH[:MM[:SS]] as seconds east of UTC.
+func parseZone(b []byte) (int, bool) {
+	if len(b) < 3 || b[0] != '+' && b[0] != '-' {
+		return 0, false
+	}
+	negative := b[0] == '-'
+	seconds, unit := 0, 3600
+	b = b[1:]
+	for {
+		n, rest, ok := digits(b, 2, 2)
+		if !ok || unit == 0 {
+			return 0, false
+		}
+		seconds += int(n) * unit
+		unit /= 60
+		if len(rest) == 0 {
+			break
+		}
+		if rest[0] != ':' {
+			return 0, false
+		}
+		b = rest[1:]
+	}
+	if negative {
+		seconds = -seconds
+	}
+	return seconds, true
+}
+
+// days gives the days since 1970-01-01 in the proleptic Gregorian calendar.
+func (m *moment) days() int64 {
+	y := m.year
+	if m.month <= 2 {
+		y--
+	}
+	era := floorDiv(y, 400)
+	yearOfEra := y - era*400
+	dayOfYear := int64((153*((m.month+9)%12)+2)/5 + m.day - 1)
+	dayOfEra := yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + dayOfYear
+	return era*146097 + dayOfEra - 719468
+}
+
+// civil is the inverse of days.
+func civil(days int64) (year int64, month, day int) {
+	days += 719468
+	era := floorDiv(days, 146097)
+	dayOfEra := days - era*146097
+	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36524 - dayOfEra/146096) / 365
+	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
+	p := (5*dayOfYear + 2) / 153
+	day = int(dayOfYear - (153*p+2)/5 + 1)
+	month = int((p+2)%12 + 1)
+	year = yearOfEra + era*400
+	if month <= 2 {
+		year++
+	}
+	return year, month, day
+}
+
+// epochMicros gives the microseconds since 1970-01-01; what int64 can't hold is cut.
+func (m *moment) epochMicros() int64 {
+	switch {
+	case m.infinite > 0:
+		return plusInfinityMicros
+	case m.infinite < 0:
+		return minusInfinityMicros
+	}
+	days := m.days()
+	switch limit := int64(math.MaxInt64 / dayMicros); {
+	case days >= limit:
+		return math.MaxInt64
+	case days < -limit:
+		return math.MinInt64
+	}
+	return days*dayMicros + m.micros
+}
+
+// appendDate appends the date as java.time does: years above 9999 with a plus sign, those before 0 with a minus.
+func (m *moment) appendDate(out []byte) []byte {
+	year := m.year
+	switch {
+	case year > 9999:
+		out = append(out, '+')
+	case year < 0:
+		out, year = append(out, '-'), -year
+	}
+	out = appendPadded(out, year, 4)
+	out = appendPadded(append(out, '-'), int64(m.month), 2)
+	return appendPadded(append(out, '-'), int64(m.day), 2)
+}
+
+// appendPadded appends a number that is not negative with zeros before it up to a width.
+func appendPadded(out []byte, n int64, width int) []byte {
+	have := 1
+	for m := n; m >= 10; m /= 10 {
+		have++
+	}
+	for ; have < width; have++ {
+		out = append(out, '0')
+	}
+	return strconv.AppendInt(out, n, 10)
+}
+
+// appendClock appends HH:MM:SS and the fraction: as many digits as given, or, if negative, as needed.
+func appendClock(out []byte, micros int64, fractionDigits int) []byte {
+	seconds, fraction := micros/1000000, micros%1000000
+	out = appendPadded(out, seconds/3600, 2)
+	out = appendPadded(append(out, ':'), seconds/60%60, 2)
+	out = appendPadded(append(out, ':'), seconds%60, 2)
+	if fractionDigits == 0 || fractionDigits < 0 && fraction == 0 {
+		return out
+	}
+	out = appendPadded(append(out, '.'), fraction, 6)
+	if fractionDigits > 0 && fractionDigits < 6 {
+		return out[:len(out)-6+fractionDigits]
+	}
+	for fractionDigits < 0 && out[len(out)-1] == '0' {
+		out = out[:len(out)-1]
+	}
+	return out
+}
+
+func (c *codec) timeOfDay(text []byte, a *arena) (connect.Value, error) {
+	micros, rest, ok := parseClock(text)
+	if !ok || c.kind != codecTimeTZ && len(rest) > 0 {
+		return connect.Value{}, fmt.Errorf("%q is not a time", text)
+	}
+	switch c.kind {
+	case codecTime:
+		return connect.IntValue(c.number, inUnit(micros, c.unit)), nil
+	case codecTimeTZ:
+		zone, ok := parseZone(rest)
+		if !ok {
+			return connect.Value{}, fmt.Errorf("%q is not a time with time zone", text)
+		}
+		if zone != 0 {
+			micros -= int64(zone) * 1000000
+			micros -= floorDiv(micros, dayMicros) * dayMicros
+		}
+	}
+	out := append(appendClock(a.scratch(24), micros, -1), 'Z')
+	return connect.StringValue(a.keepString(out)), nil
+}
+
+// interval reads the style iso_8601: P1Y2M3DT4H5M6.78S, each number with its own sign.
+func (c *codec) interval(text []byte, a *arena) (connect.Value, error) {
+	bad := fmt.Errorf("%q is not an interval in ISO 8601", text)
+	if len(text) < 2 || text[0] != 'P' {
+		return connect.Value{}, bad
+	}
+	var part [6]int64 // years, months, days, hours, minutes, microseconds
+	clock := false
+	for b := text[1:]; len(b) > 0; {
+		if b[0] == 'T' {
+			clock, b = true, b[1:]
+			continue
+		}
+		i := 0
+		for i < len(b) && (b[i] == '-' || b[i] == '.' || b[i] >= '0' && b[i] <= '9') {
+			i++
+		}
+		if i == 0 || i == len(b) {
+			return connect.Value{}, bad
+		}
+		slot := intervalSlot(b[i], clock)
+		if slot < 0 {
+			return connect.Value{}, bad
+		}
+		n, err := intervalNumber(b[:i], slot == 5)
+		if err != nil {
+			return connect.Value{}, bad
+		}
+		part[slot], b = n, b[i+1:]
+	}
+	if c.kind == codecIntervalText {
+		return connect.StringValue(a.keepString(appendInterval(a.scratch(64), part))), nil
+	}
+	months := float64(part[0]*12 + part[1])
+	micros := int64(months*365.25/12*dayMicros) + part[2]*dayMicros + part[3]*3600*1000000 + part[4]*60*1000000 + part[5]
+	return connect.Int64Value(micros), nil
+}
+
+func intervalSlot(unit byte, clock bool) int {
+	switch {
+	case unit == 'Y' && !clock:
+		return 0
+	case unit == 'M' && !clock:
+		return 1
+	case unit == 'D' && !clock:
+		return 2
+	case unit == 'H' && clock:
+		return 3
+	case unit == 'M':
+		return 4
+	case unit == 'S' && clock:
+		return 5
+	}
+	return -1
+}
+
+// intervalNumber reads a whole number, or seconds with a fraction as microseconds.
+func intervalNumber(b []byte, seconds bool) (int64, error) {
+	if !seconds {
+		return strconv.ParseInt(asString(b), 10, 64)
+	}
+	point := len(b)
+	for i := range b {
+		if b[i] == '.' {
+			point = i
+			break
+		}
+	}
+	whole, err := strconv.ParseInt(asString(b[:point]), 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	fraction, unit := int64(0), int64(100000)
+	for _, d := range b[min(point+1, len(b)):] {
+		if d < '0' || d > '9' {
+			return 0, strconv.ErrSyntax
+		}
+		fraction += int64(d-'0') * unit
+		unit /= 10
+	}
+	if b[0] == '-' {
+		fraction = -fraction
+	}
+	return whole*1000000 + fraction, nil
+}
+
+// appendInterval appends all parts, zero or not, as Debezium does.
+func appendInterval(out []byte, part [6]int64) []byte {
+	out = append(out, 'P')
+	for i, unit := range []byte("YMDHM") {
+		if i == 3 {
+			out = append(out, 'T')
+		}
+		out = append(strconv.AppendInt(out, part[i], 10), unit)
+	}
+	micros := part[5]
+	if micros < 0 {
+		out, micros = append(out, '-'), -micros
+	}
+	out = strconv.AppendInt(out, micros/1000000, 10)
+	if f := micros % 1000000; f != 0 {
+		out = appendPadded(append(out, '.'), f, 6)
+		for out[len(out)-1] == '0' {
+			out = out[:len(out)-1]
+		}
+	}
+	return append(out, 'S')
+}

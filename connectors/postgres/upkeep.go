@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weirlog/weir/connect"
+)
+
+// beat puts a heartbeat into the batch when it is due.
+func (t *task) beat(ctx context.Context) error {
+	if t.settings.heartbeatEvery <= 0 || time.Since(t.beaten) < t.settings.heartbeatEvery {
+		return nil
+	}
+	t.beaten = time.Now()
+	if t.settings.heartbeatAction != "" {
+		ctx, cancel := unhurried(ctx)
+		defer cancel()
+		sql, err := t.catalog(ctx)
+		if err != nil {
+			return err
+		}
+		if err := execute(ctx, sql, t.settings.heartbeatAction); err != nil {
+			t.log.Warn("heartbeat.action.query failed", "error", err)
+		}
+	}
+	key, value := t.batch.arena.take(1), t.batch.arena.take(1)
+	key[0], value[0] = connect.StringValue(t.settings.prefix), connect.Int64Value(t.beaten.UnixMilli())
+	t.batch.records = append(t.batch.records, connect.Record{
+		Topic: t.settings.heartbeatTopic, Partition: connect.AnyPartition, Timestamp: connect.NoTimestamp,
+		Key:   connect.DataOf(t.shared.heartbeatKey, connect.StructValue(key)),
+		Value: connect.DataOf(t.shared.heartbeatValue, connect.StructValue(value)),
+	})
+	t.batch.markPosition(&t.stream.decoder.done, false)
+	return nil
+}
+
+// untilBeat ends a wait when the next heartbeat is due.
+func (t *task) untilBeat(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.settings.heartbeatEvery <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, t.beaten.Add(t.settings.heartbeatEvery))
+}
+
+// askLag asks the server now and then how far its WAL has come.
+func (t *task) askLag(ctx context.Context) {
+	if time.Since(t.asked) < lagEvery || ctx.Err() != nil {
+		return
+	}
+	t.asked = time.Now()
+	ctx, cancel := unhurried(ctx)
+	defer cancel()
+	sql, err := t.catalog(ctx)
+	if err != nil {
+		return // the stream's own connection tells of a lost server
+	}
+	r, err := oneOf(ctx, sql, `SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_flush_lsn() END`)
+	if err != nil || r == nil {
+		return
+	}
+	if lsn, err := parseLSN(r[0]); err == nil {
+		t.stats.serverLSN(lsn)
+	}
+}
+
+// resolve makes the relation of a Relation message with what the catalog says now.
+func (t *task) resolve(ctx context.Context, m *relationMessage) (*relation, error) {
+	if !t.settings.filter.takesTable(m.name) {
+		return &relation{oid: m.oid, name: m.name}, nil
+	}
+	ctx, cancel := unhurried(ctx)
+	defer cancel()
+	sql, err := t.catalog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := shapeOf(ctx, sql, m.oid)
+	if err != nil {
+		return nil, err
+	}
+	return t.relationOf(ctx, m, shape)
+}
+
+// relationOf builds a captured table's relation and remembers it, so that schemas keep their pointers.
+func (t *task) relationOf(ctx context.Context, m *relationMessage, shape *tableShape) (*relation, error) {
+	sql, err := t.catalog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	oids := make([]uint32, len(m.columns))
+	for i, c := range m.columns {
+		oids[i] = c.oid
+	}
+	if err := t.types.learn(ctx, sql, oids); err != nil {
+		return nil, fmt.Errorf("describe %s: %w", m.name, err)
+	}
+	prior := t.known[m.oid]
+	r := buildRelation(t.settings, &t.types, t.shared, m, shape, prior)
+	if prior == nil || prior.envelope != r.envelope {
+		if len(r.dropped) > 0 {
+			t.log.Warn("columns left out: their types have no mapping", "table", m.name.String(), "columns", r.dropped)
+		}
+		if len(r.key) == 0 {
+			t.log.Warn("table without a key: its records have none", "table", m.name.String())
+		}
+	}
+	t.known[m.oid] = r
+	return r, nil
+}
+
+// Stats implements connect.SourceTask.
+func (t *task) Stats() connect.Stats {
+	g := &t.stats
+	lag := 0.0
+	if server, confirmed := g.server.Load(), t.confirmed.Load(); server > confirmed && confirmed > 0 {
+		lag = float64(server - confirmed)
+	}
+	return connect.Stats{Progress: g.progress.Load(), Gauges: []connect.Gauge{
+		{Name: "connected", Value: float64(g.connected.Load())},
+		{Name: "lag_bytes", Value: lag},
+		{Name: "milliseconds_behind_source", Value: float64(g.behindMicros.Load()) / 1000},
+		{Name: "snapshot_running", Value: float64(g.snapshot.Load())},
+		{Name: "snapshot_rows", Value: float64(g.rows.Load())},
+		{Name: "snapshot_tables_remaining", Value: float64(g.tables.Load())},
+	}}
+}

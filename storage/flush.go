@@ -1,0 +1,405 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/weirlog/weir/storage/vfs"
+)
+
+// capture is one log as of its frame seq, taken in one hold of its mutex, for one checkpoint.
+//
+// The hand-over from write-ahead log to segments, step by step; most data loss of such stores lives here.
+//
+//  1. Under Store.mu: note the open round r0 and take the list of dirty logs. Frames of rounds below r0 belong to logs in that list.
+//  2. Each log: capture it. It may hold frames of r0 and later; seq says exactly which.
+//  3. Commit until every captured frame is durable (invariant 4).
+//  4. Write the captured batches to their places. Appends, truncations and drops go on meanwhile: they neither change those bytes
+//     nor reuse the places (invariant 6), and their frames lie in rounds ≥ r0, which stay.
+//  5. One syncfs.
+//  6. The checkpoint: captured logs as captured, all others as in the last one, replay from r0 with frames above seq.
+//  7. Only now: batches leave memory, files are cut and removed (invariant 3), write-ahead files with rounds < r0 are free (invariant 5).
+//
+// A crash before 6 finds the old checkpoint with all its frames, and bytes in segments that it doesn't name; one after 6 finds files
+// that are too long or too many, which opening cuts.
+type capture struct {
+	log     *Log
+	seq     uint64
+	ticket  Ticket
+	writes  []tailBatch
+	names   map[uint64]string // of the files written to
+	garbage []garbageFile
+	entry   []byte
+	dropped bool
+}
+
+// maxWriteBytes is how much of a tail is gathered into one write.
+const maxWriteBytes = 1 << 20
+
+// Flush writes tails to segments, syncs, writes the checkpoint, recycles write-ahead files, and applies retention.
+// A full disk is ErrDiskFull and leaves the store working; any other error ends it.
+func (s *Store) Flush(now time.Time) error {
+	s.flushMu.Lock()
+	defer s.flushMu.Unlock()
+	if err := s.Err(); err != nil {
+		return err
+	}
+	began := time.Now()
+	err := s.flush(now)
+	if err == nil {
+		err = s.grow(2)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.diskFull = false
+		s.stats.Flushes++
+		s.stats.FlushNanos += uint64(time.Since(began))
+	case isSoft(err):
+		s.diskFull = true
+		err = fmt.Errorf("flush: %w: %w", ErrDiskFull, err)
+	}
+	s.relieve()
+	if err != nil && !errors.Is(err, ErrDiskFull) {
+		s.mu.Unlock()
+		s.fail(fmt.Errorf("flush: %w", err))
+		s.mu.Lock()
+		return s.err
+	}
+	return err
+}
+
+// syncError marks a failed sync, which is never retried, whatever its cause.
+type syncError struct{ error }
+
+func (e syncError) Unwrap() error { return e.error }
+
+// isSoft says that a flush failed for want of space before anything was promised.
+func isSoft(err error) bool {
+	var failed syncError
+	return vfs.IsFull(err) && !errors.As(err, &failed)
+}
+
+func (s *Store) flush(now time.Time) error {
+	if err := s.retain(now); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	dirty, head := s.dirty, s.checkpointHead()
+	head.round = s.open.number - 1
+	s.dirty = nil
+	for _, l := range dirty {
+		l.dirty = false
+	}
+	hasUsed := len(s.wal.used) > 0
+	s.mu.Unlock()
+	if len(dirty) == 0 && !hasUsed {
+		return nil
+	}
+	captures, last := s.captureAll(dirty, now)
+	err := s.handOver(head, captures, max(last, head.stateTicket))
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range captures { // they stay dirty
+			if !c.log.dirty {
+				c.log.dirty = true
+				s.dirty = append(s.dirty, c.log)
+			}
+		}
+	}
+	return err
+}
+
+// captureAll captures the logs and returns the newest round among their frames.
+func (s *Store) captureAll(logs []*Log, now time.Time) (captures []*capture, last Ticket) {
+	captures = make([]*capture, 0, len(logs))
+	for _, l := range logs {
+		c := l.capture(now)
+		captures = append(captures, c)
+		last = max(last, c.ticket)
+	}
+	return captures, last
+}
+
+func (l *Log) capture(now time.Time) *capture {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &capture{log: l, seq: l.seq, ticket: l.ticket, dropped: l.dropped}
+	if l.dropped {
+		return c
+	}
+	l.producer.expire(now, l.store.opts.ProducerExpiry)
+	if len(l.producer) == 0 {
+		l.producer = nil
+	}
+	c.writes = append([]tailBatch(nil), l.tail...)
+	if len(c.writes) > 0 {
+		c.names = l.fileNames(c.writes[0].file)
+	}
+	c.garbage = append([]garbageFile(nil), l.garbage...)
+	c.entry = l.appendEntry(nil)
+	return c
+}
+
+// handOver is steps 3 to 7.
+func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) error {
+	for s.durableTicket() < last && !s.hooks.captureUnready {
+		if err := s.commit(time.Time{}); err != nil {
+			return err
+		}
+	}
+	if s.hooks.recycleEarly {
+		s.recycle(head.round)
+	}
+	for _, c := range captures {
+		if err := s.writeTail(c); err != nil {
+			return err
+		}
+		if s.hooks.cutEarly {
+			s.cut(c)
+		}
+	}
+	s.mu.Lock()
+	written := s.durableTicket()
+	s.mu.Unlock()
+	if !s.hooks.skipFlushSync {
+		if err := s.opts.FS.SyncFS(s.opts.Dir); err != nil {
+			return syncError{fmt.Errorf("sync segments: %w", err)}
+		}
+	}
+	if err := s.writeCheckpoint(head, captures); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.synced = max(s.synced, written)
+	s.mu.Unlock()
+	for _, c := range captures {
+		s.settleCapture(c)
+	}
+	s.recycle(head.round)
+	return nil
+}
+
+// recycle frees write-ahead files up to a round.
+func (s *Store) recycle(covered Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wal.recycle(covered)
+	s.relieve()
+}
+
+// writeTail is step 4 for one log.
+func (s *Store) writeTail(c *capture) error {
+	if len(c.writes) == 0 {
+		return nil
+	}
+	l := c.log
+	if !l.hasDir {
+		if err := s.opts.FS.MkdirAll(l.dir()); err != nil {
+			return fmt.Errorf("make folder of log %s: %w", l.name, err)
+		}
+		l.hasDir = true
+	}
+	for from := 0; from < len(c.writes); {
+		to := from
+		for to < len(c.writes) && c.writes[to].file == c.writes[from].file {
+			to++
+		}
+		p := path.Join(l.dir(), c.names[c.writes[from].file])
+		if err := s.writeFile(p, c.writes[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// fileNames maps the numbers of the files from first on to their names. Called with mu held.
+func (l *Log) fileNames(first uint64) map[uint64]string {
+	names := map[uint64]string{}
+	for i := len(l.segments) - 1; i >= 0 && l.segments[i].file >= first; i-- {
+		names[l.segments[i].file] = l.segments[i].fileName()
+	}
+	return names
+}
+
+// writeFile writes batches of one file to their places, gathering neighbours.
+func (s *Store) writeFile(p string, batches []tailBatch) (err error) {
+	f, err := s.opts.FS.OpenReadWrite(p)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var gathered []byte
+	place := batches[0].place
+	for i, t := range batches {
+		if i > 0 && (place+int64(len(gathered)) != t.place || len(gathered)+len(t.data) > maxWriteBytes) {
+			if _, err := f.WriteAt(gathered, place); err != nil {
+				return fmt.Errorf("write segment: %w", err)
+			}
+			gathered, place = gathered[:0], t.place
+		}
+		gathered = append(gathered, t.data...)
+	}
+	if _, err := f.WriteAt(gathered, place); err != nil {
+		return fmt.Errorf("write segment: %w", err)
+	}
+	return nil
+}
+
+// settleCapture is step 7 for one log.
+func (s *Store) settleCapture(c *capture) {
+	l := c.log
+	if c.dropped {
+		s.removeLog(l)
+		return
+	}
+	l.mu.Lock()
+	n := 0
+	for n < len(l.tail) && l.tail[n].seq <= c.seq {
+		n++
+	}
+	l.dropTail(0, n)
+	done := 0
+	for done < len(l.garbage) && l.garbage[done].seq <= c.seq {
+		done++
+	}
+	l.garbage = append([]garbageFile(nil), l.garbage[done:]...)
+	l.mu.Unlock()
+	s.cut(c)
+}
+
+// cut cuts and removes what a checkpoint no longer names. A failure costs space only: opening cuts again.
+func (s *Store) cut(c *capture) {
+	for _, g := range c.garbage {
+		p := path.Join(c.log.dir(), g.name)
+		if g.size == 0 {
+			s.files.evict(handleKey{c.log.number, g.file})
+			if err := s.opts.FS.Remove(p); err != nil && !vfs.IsNotExist(err) {
+				s.log.Warn("old segment stays until the next start", "file", p, "error", err)
+			}
+			continue
+		}
+		if err := s.truncateFile(p, g.size); err != nil && !vfs.IsNotExist(err) {
+			s.log.Warn("truncated segment is cut at the next start", "file", p, "error", err)
+		}
+	}
+}
+
+// truncateFile cuts a file that is longer than the size; it never makes one.
+func (s *Store) truncateFile(p string, sizeBytes int64) error {
+	info, err := s.opts.FS.Stat(p)
+	if err != nil || info.SizeBytes <= sizeBytes {
+		return err
+	}
+	f, err := s.opts.FS.OpenReadWrite(p)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(sizeBytes), f.Close())
+}
+
+// removeLog removes a dropped log's folder.
+func (s *Store) removeLog(l *Log) {
+	if !l.hasDir {
+		return
+	}
+	if err := s.removeDir(l.number, l.dir()); err != nil && !vfs.IsNotExist(err) {
+		s.log.Warn("folder of a dropped log stays until the next start", "folder", l.dir(), "error", err)
+	}
+}
+
+// removeDir removes a log's folder with its files.
+func (s *Store) removeDir(number uint64, dir string) error {
+	names, err := s.opts.FS.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if file, ok := parseFileName(name); ok {
+			s.files.evict(handleKey{number, file})
+		}
+		if err := s.opts.FS.Remove(path.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return s.opts.FS.Remove(dir)
+}
+
+// retain raises start offsets by the logs' retention: whole segments whose bytes a checkpoint names.
+func (s *Store) retain(now time.Time) error {
+	if now.Sub(s.lastRetention) < s.opts.RetentionInterval {
+		return nil
+	}
+	s.lastRetention = now
+	s.mu.Lock()
+	logs := make([]*Log, 0, len(s.logs))
+	for _, l := range s.logs {
+		logs = append(logs, l)
+	}
+	s.mu.Unlock()
+	for _, l := range logs {
+		start := l.retentionStart(now)
+		if start < 0 {
+			continue
+		}
+		if _, err := l.AdvanceStart(start); err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrDiskFull) && !errors.Is(err, ErrDropped) {
+			return fmt.Errorf("retention of %s: %w", l.name, err)
+		}
+	}
+	return nil
+}
+
+// retentionStart is the start offset that retention wants, or -1.
+func (l *Log) retentionStart(now time.Time) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &l.cfg
+	if l.dropped || c.Cleanup&CleanupDelete == 0 || c.Retention <= 0 && c.RetentionBytes <= 0 {
+		return -1
+	}
+	size, start := l.sizeBytes(), int64(-1)
+	for i := range l.segments {
+		g := &l.segments[i]
+		newest := g.maxTimestamp
+		if newest < 0 {
+			newest = g.createdMs
+		}
+		isOld := c.Retention > 0 && newest < now.Add(-c.Retention).UnixMilli()
+		isOver := c.RetentionBytes > 0 && size-g.size >= c.RetentionBytes
+		inTail := len(l.tail) > 0 && l.tail[0].file <= g.file
+		if inTail || !isOld && !isOver {
+			break
+		}
+		start = g.end
+		size -= g.size
+	}
+	return start
+}
+
+// AdvanceStart raises the start offset; segments wholly below it go. Lower or equal: nothing to do, a completed ticket.
+// Beyond the end: ErrOffsetOutOfRange.
+func (l *Log) AdvanceStart(start int64) (Ticket, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.dropped:
+		return 0, ErrDropped
+	case start > l.end:
+		return 0, fmt.Errorf("%w: start %d, the log ends at %d", ErrOffsetOutOfRange, start, l.end)
+	case start <= l.start:
+		return 0, nil
+	}
+	f := l.next(frameStart, time.Time{})
+	f.nowMs, f.end = 0, start
+	_, ticket, err := l.store.put(l, &f)
+	if err != nil {
+		return 0, err
+	}
+	l.applyStart(&f, ticket)
+	return ticket, nil
+}

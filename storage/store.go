@@ -1,0 +1,417 @@
+package storage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Store is one data folder. See the package's comment for its invariants and DESIGN.md for the lock order:
+// flushMu, Log.mu, commitMu, mu; no disk under Log.mu (but Truncate's search) or mu.
+type Store struct {
+	opts  Options
+	log   *slog.Logger
+	hooks hooks // tests only
+	lock  io.Closer
+	salt  uint64
+	gen   uint64 // one for each opening
+
+	files     handleCache
+	tailBytes atomic.Int64  // batches in memory
+	durable   atomic.Uint64 // newest round whose ticket is complete
+	wake      chan struct{} // a round waits; capacity 1
+	wakeFlush chan struct{} // a flush is wanted early; capacity 1
+	failed    chan struct{}
+
+	commitMu sync.Mutex // one round at a time
+
+	mu          sync.Mutex // guards what follows
+	err         error      // why the store ended
+	logs        map[LogID]*Log
+	nextNumber  uint64
+	wal         wal
+	open        *round   // gathers frames; never nil
+	sealed      []*round // placed, waiting for Commit
+	synced      Ticket   // newest round known to have been synced
+	waiters     []waiter
+	ready       []func()        // completions for the next Commit to return
+	dirty       []*Log          // logs with frames since the last capture
+	byNumber    map[uint64]*Log // during replay only
+	room        chan struct{}
+	diskFull    bool
+	hardState   []byte
+	stateTicket Ticket // its round
+	stats       Stats
+
+	flushMu       sync.Mutex // one flush at a time; guards what follows
+	saved         map[uint64]*Log
+	lastRetention time.Time
+}
+
+// waiter waits for a round.
+type waiter struct {
+	ticket Ticket
+	done   func(error)
+}
+
+// hooks let tests break rules on purpose and look on. The zero value changes nothing.
+type hooks struct {
+	onFrame        func(f *frame, t Ticket) // called under locks
+	ackBeforeSync  bool
+	skipSync       bool
+	ignoreFrame    func(f *frame) bool // replay leaves it out
+	anyFrameSeq    bool                // replay repeats frames that the checkpoint covers
+	acceptTorn     bool                // replay believes rounds without their CRC
+	cutEarly       bool                // files are cut before the checkpoint
+	skipFlushSync  bool                // the checkpoint is written before the segments are synced
+	recycleEarly   bool                // write-ahead files are reused before the checkpoint
+	captureUnready bool                // the checkpoint names frames that are not durable
+	keepFile       bool                // a truncation does not close its file
+	forgetState    bool                // the checkpoint leaves out producers and epochs
+}
+
+// Stats is a snapshot for metrics. Counters count from Open.
+type Stats struct {
+	Rounds, Flushes         uint64
+	AppendedBytes, WALBytes uint64 // batches taken; written to the write-ahead log, with padding
+	CommitNanos, FlushNanos uint64 // sums of time
+	TailBytes               int64  // in memory, not yet in a segment
+	Logs, WALFiles, WALFree int
+	DiskFull                bool
+}
+
+// Open takes the folder, replays it and serves it; nothing unsynced is served. It fails with vfs.ErrLocked when another process
+// has the folder, and with a CorruptError when bytes that were synced are damaged.
+func Open(opts Options) (*Store, error) { return openStore(opts, hooks{}) }
+
+func openStore(opts Options, h hooks) (*Store, error) {
+	opts.SetDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, fmt.Errorf("storage options: %w", err)
+	}
+	if err := opts.FS.MkdirAll(opts.Dir); err != nil {
+		return nil, fmt.Errorf("make data folder: %w", err)
+	}
+	lock, err := opts.FS.Lock(path.Join(opts.Dir, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("open data folder: %w", err)
+	}
+	s := &Store{
+		opts: opts, log: opts.Logger.With("component", "storage"), hooks: h, lock: lock,
+		files: handleCache{fs: opts.FS, limit: opts.OpenFiles, open: map[handleKey]*handle{}},
+		wake:  make(chan struct{}, 1), wakeFlush: make(chan struct{}, 1), failed: make(chan struct{}),
+		logs: map[LogID]*Log{}, saved: map[uint64]*Log{}, nextNumber: 1,
+	}
+	s.wal.fileBytes = opts.WALFileBytes
+	if err := s.recover(); err != nil {
+		s.closeFiles()
+		_ = lock.Close()
+		return nil, fmt.Errorf("open data folder %s: %w", opts.Dir, err)
+	}
+	return s, nil
+}
+
+// newSalt draws the number that makes this store's rounds unforgeable.
+func newSalt() (uint64, error) {
+	var b [8]byte
+	_, err := rand.Read(b[:])
+	return binary.BigEndian.Uint64(b[:]), err
+}
+
+// Run is the commit loop and the flush loop. It returns when both are gone: after ctx ended (nil), or the store
+// failed (the reason). Call Close afterwards.
+func (s *Store) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.runCommits(ctx) })
+	group.Go(func() error { return s.runFlushes(ctx) })
+	return group.Wait()
+}
+
+// runCommits commits at once what an idle disk is given; while a sync runs, arrivals gather in the next round.
+func (s *Store) runCommits(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+		}
+		completions, err := s.Commit(time.Now())
+		for _, done := range completions {
+			done()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// runFlushes flushes when memory or write-ahead files run low, and now and then.
+func (s *Store) runFlushes(ctx context.Context) error {
+	tick := time.NewTicker(s.opts.FlushInterval)
+	defer tick.Stop()
+	for {
+		due := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.failed:
+			return s.Err()
+		case <-tick.C:
+			due = true
+		case <-s.wakeFlush:
+		}
+		if !due && !s.pressed() {
+			s.flushMu.Lock()
+			err := s.grow(2)
+			s.flushMu.Unlock()
+			if err == nil {
+				continue
+			}
+		}
+		err := s.Flush(time.Now())
+		if errors.Is(err, ErrDiskFull) {
+			s.log.Warn("disk is full: appends fail once the write-ahead log is used up", "dir", s.opts.Dir, "error", err)
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// pressed says that a flush should not wait for its interval.
+func (s *Store) pressed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tailBytes.Load() >= s.opts.TailBytes/2 || len(s.wal.used) >= s.opts.WALFiles/2 || len(s.wal.free) == 0 && s.wal.files() >= s.opts.WALFiles
+}
+
+// Close commits, flushes, and releases the folder. Run must have returned. Idempotent; the error is what kept it from being clean.
+func (s *Store) Close() error {
+	now := time.Now()
+	var completions []func()
+	err := s.Err()
+	for err == nil && s.waiting() {
+		var some []func()
+		some, err = s.Commit(now)
+		completions = append(completions, some...)
+	}
+	if err == nil {
+		err = s.Flush(now)
+	}
+	if errors.Is(s.Err(), ErrStoreClosed) {
+		return nil
+	}
+	s.fail(ErrStoreClosed)
+	completions = append(completions, s.takeReady()...)
+	for _, done := range completions {
+		done()
+	}
+	s.closeFiles()
+	return errors.Join(err, s.lock.Close())
+}
+
+// waiting says that a round is there to commit.
+func (s *Store) waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sealed) > 0 || s.open.frames > 0
+}
+
+func (s *Store) closeFiles() {
+	s.files.closeAll()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := append(s.wal.free, s.wal.used...)
+	if s.wal.current != nil {
+		all = append(all, s.wal.current)
+	}
+	for _, f := range all {
+		_ = f.file.Close() // all that matters was synced
+	}
+	s.wal = wal{fileBytes: s.wal.fileBytes}
+}
+
+// Failed is closed when the store ended; Err says why.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Err is nil while the store works; else an error that wraps ErrStoreFailed or ErrStoreClosed.
+func (s *Store) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// fail ends the store: every open ticket fails, nothing more is accepted. The first reason stays.
+func (s *Store) fail(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return
+	}
+	if !errors.Is(reason, ErrStoreClosed) {
+		reason = fmt.Errorf("%w: %w", ErrStoreFailed, reason)
+	}
+	s.err = reason
+	close(s.failed)
+	for _, w := range s.waiters {
+		s.ready = append(s.ready, func() { w.done(reason) })
+	}
+	s.waiters = nil
+	s.relieve()
+	signal(s.wake)
+}
+
+// Room returns a channel that is closed when there is room for appends, as it is as a rule. A connection waits on it
+// before it reads on. It is closed too when the store ends or the disk is full: then Append says so.
+func (s *Store) Room() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.room == nil {
+		s.room = make(chan struct{})
+		s.relieve()
+		if s.room != nil {
+			signal(s.wakeFlush)
+			return s.room
+		}
+		return closedChannel()
+	}
+	return s.room
+}
+
+// relieve lets those go on who wait for Room, if there is some. Called with mu held.
+func (s *Store) relieve() {
+	hasRoom := s.tailBytes.Load() < s.opts.TailBytes && s.wal.admits(int64(s.opts.RoundBytes))
+	if s.room != nil && (hasRoom || s.diskFull || s.err != nil) {
+		close(s.room)
+		s.room = nil
+	}
+}
+
+func closedChannel() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// signal sets a wake-up channel of capacity 1.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// OpenLog returns the log with the id and sets its configuration; it is made if absent, durably before anything appended to it.
+// name ("orders-0") is for people and counts only at creation. Never touches the disk.
+func (s *Store) OpenLog(id LogID, name string, cfg LogConfig) (*Log, error) {
+	cfg.SetDefaults()
+	s.mu.Lock()
+	if l := s.logs[id]; l != nil {
+		s.mu.Unlock()
+		l.SetConfig(cfg)
+		return l, nil
+	}
+	defer s.mu.Unlock()
+	l := &Log{store: s, id: id, name: name[:min(len(name), maxNameBytes)], number: s.nextNumber, cfg: cfg, nextFile: 1, seq: 1}
+	f := frame{kind: frameCreate, id: id, number: l.number, seq: 1, body: []byte(l.name)}
+	_, ticket, err := s.putLocked(l, &f)
+	if err != nil {
+		return nil, fmt.Errorf("make log %s: %w", name, err)
+	}
+	l.ticket = ticket
+	s.nextNumber++
+	s.logs[id] = l
+	return l, nil
+}
+
+// Log returns an existing log, or nil.
+func (s *Store) Log(id LogID) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logs[id]
+}
+
+// Logs lists the logs there are, in no order.
+func (s *Store) Logs() []LogID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]LogID, 0, len(s.logs))
+	for id := range s.logs {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// Drop removes a log: at once for callers, on disk after the ticket. ErrDropped when there is none.
+func (s *Store) Drop(id LogID) (Ticket, error) {
+	l := s.Log(id)
+	if l == nil {
+		return 0, fmt.Errorf("drop log %s: %w", id, ErrDropped)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dropped {
+		return 0, fmt.Errorf("drop log %s: %w", id, ErrDropped)
+	}
+	f := l.next(frameDrop, time.Time{})
+	f.nowMs = 0
+	_, ticket, err := s.put(l, &f)
+	if err != nil {
+		return 0, fmt.Errorf("drop log %s: %w", id, err)
+	}
+	l.applyDrop(&f, ticket)
+	return ticket, nil
+}
+
+// applyDrop takes the log out of the store.
+func (l *Log) applyDrop(f *frame, ticket Ticket) {
+	l.dropped = true
+	l.dropTail(0, len(l.tail))
+	l.seq, l.ticket = f.seq, ticket
+	l.cuts++
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	delete(l.store.logs, l.id)
+}
+
+// SetHardState puts raft's hard state (opaque, at most 4 KiB) into the write-ahead log.
+func (s *Store) SetHardState(state []byte) (Ticket, error) {
+	if len(state) > maxStateBytes {
+		return 0, fmt.Errorf("hard state of %d bytes: %w", len(state), ErrTooLarge)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := frame{kind: frameHardState, body: append([]byte(nil), state...)}
+	_, ticket, err := s.putLocked(nil, &f)
+	if err != nil {
+		return 0, fmt.Errorf("put hard state: %w", err)
+	}
+	s.hardState, s.stateTicket = f.body, ticket
+	return ticket, nil
+}
+
+// HardState returns a copy of the newest hard state put (nil if none); after Open, the newest durable one.
+func (s *Store) HardState() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]byte(nil), s.hardState...)
+}
+
+// Stats returns a snapshot.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.TailBytes, st.Logs = s.tailBytes.Load(), len(s.logs)
+	st.WALFiles, st.WALFree, st.DiskFull = s.wal.files(), len(s.wal.free), s.diskFull
+	return st
+}

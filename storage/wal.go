@@ -1,0 +1,139 @@
+package storage
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/weirlog/weir/storage/vfs"
+)
+
+// walFile is one write-ahead file, open as long as the store is.
+type walFile struct {
+	path      string
+	file      vfs.File
+	lastRound Ticket // newest round written to it in this generation
+}
+
+// wal places rounds in files. It is guarded by Store.mu; writing happens outside it.
+//
+// Every file is in exactly one place: current, free (zero-filled or covered by a checkpoint) or used (full, waiting for
+// a checkpoint). A round gets its place when it is sealed, in the order of their numbers, so admit's promise holds.
+type wal struct {
+	fileBytes int64
+	current   *walFile
+	place     int64 // next in current
+	free      []*walFile
+	used      []*walFile
+	nextName  uint64
+}
+
+// admits says whether a round of so many bytes of frames can be placed now.
+func (w *wal) admits(framesBytes int64) bool {
+	size := roundSize(framesBytes)
+	if w.current != nil && w.place+size <= w.fileBytes {
+		return true
+	}
+	return len(w.free) > 0 && size <= w.fileBytes
+}
+
+// seal gives r its place. The caller has seen admits for r's size.
+func (w *wal) seal(r *round) {
+	size := roundSize(r.bytes)
+	if w.current == nil || w.place+size > w.fileBytes {
+		if w.current != nil {
+			w.used = append(w.used, w.current)
+		}
+		w.current, w.place = w.free[0], 0
+		w.free = w.free[1:]
+	}
+	r.file, r.place = w.current, w.place
+	w.current.lastRound = r.number
+	w.place += size
+}
+
+// recycle frees the used files whose rounds are all ≤ covered.
+func (w *wal) recycle(covered Ticket) {
+	rest := w.used[:0]
+	for _, f := range w.used {
+		if f.lastRound <= covered {
+			w.free = append(w.free, f)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	clear(w.used[len(rest):])
+	w.used = rest
+}
+
+// files is how many there are.
+func (w *wal) files() int {
+	n := len(w.free) + len(w.used)
+	if w.current != nil {
+		n++
+	}
+	return n
+}
+
+// write puts r's chunks in their place.
+func (r *round) write() error {
+	place := r.place
+	for _, c := range r.chunks {
+		if _, err := r.file.file.WriteAt(c, place); err != nil {
+			return fmt.Errorf("write round %d to %s at %d: %w", r.number, r.file.path, place, err)
+		}
+		place += int64(len(c))
+	}
+	return nil
+}
+
+// walDir is the folder of write-ahead files.
+func (s *Store) walDir() string { return path.Join(s.opts.Dir, "wal") }
+
+// makeWALFile makes, fills and syncs one more file; on an error nothing of it stays.
+func (s *Store) makeWALFile(name uint64) (*walFile, error) {
+	p := path.Join(s.walDir(), fmt.Sprintf("%08d.wal", name))
+	f, err := s.opts.FS.Create(p)
+	if err != nil {
+		return nil, fmt.Errorf("make write-ahead file: %w", err)
+	}
+	err = f.ZeroFill(0, s.opts.WALFileBytes)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = s.opts.FS.SyncDir(s.walDir())
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = s.opts.FS.Remove(p)
+		return nil, fmt.Errorf("make write-ahead file %s: %w", p, err)
+	}
+	return &walFile{path: p, file: f}, nil
+}
+
+// grow makes files until want are free or there are as many as allowed. Called with flushMu held, without mu.
+func (s *Store) grow(want int) error {
+	for {
+		s.mu.Lock()
+		enough := len(s.wal.free) >= want || s.wal.files() >= s.opts.WALFiles || s.err != nil
+		name := s.wal.nextName
+		s.mu.Unlock()
+		if enough {
+			return nil
+		}
+		f, err := s.makeWALFile(name)
+		s.mu.Lock()
+		s.wal.nextName = name + 1
+		if err == nil {
+			s.wal.free = append(s.wal.free, f)
+			s.diskFull = false
+		} else if vfs.IsFull(err) {
+			s.diskFull = true
+		}
+		s.relieve()
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}

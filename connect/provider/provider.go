@@ -106,9 +106,13 @@ func (r *Resolver) expand(text string, read map[[2]string]map[string]string) (st
 		name, rest, isReference := strings.Cut(text[start+2:end], ":")
 		l := r.lookups[name]
 		if !isReference || l == nil {
-			// A reference may begin within what looked like one: go on behind its dollar.
-			out.WriteString(text[:start+2])
-			text = text[start+2:]
+			// Without a colon it is no reference, and one may begin within it. An unknown provider's stays whole.
+			next := start + 2
+			if isReference {
+				next = end + 1
+			}
+			out.WriteString(text[:next])
+			text = text[next:]
 			continue
 		}
 		path, key, hasPath := strings.Cut(rest, ":")

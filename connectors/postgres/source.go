@@ -66,11 +66,11 @@ type task struct {
 
 // gauges are what Stats reads beside everything else.
 type gauges struct {
-	progress, rows         atomic.Uint64
-	tables, snapshot       atomic.Int64
-	connected              atomic.Int64
-	behindMicros           atomic.Int64 // how old the last transaction was when it came; 0: caught up
-	server                 atomic.Uint64
+	progress, rows   atomic.Uint64
+	tables, snapshot atomic.Int64
+	connected        atomic.Int64
+	behindMicros     atomic.Int64 // how old the last transaction was when it came; 0: caught up
+	server           atomic.Uint64
 }
 
 func (g *gauges) serverLSN(lsn uint64) {
@@ -150,12 +150,12 @@ func (t *task) start(ctx context.Context, offset connect.OffsetMap) error {
 		}
 		at = &got
 	}
+	if found.slot.active && t.settings.snapshotMode != "initial_only" {
+		return connect.Retry(time.Second, fmt.Errorf("replication slot %q is in use by process %s of the server; another connector may use it (give each its own slot.name), or an old connection has not ended yet", t.settings.slot, found.slot.pid))
+	}
 	how, err := t.settings.decide(at, found.slot)
 	if err != nil {
 		return err
-	}
-	if found.slot.active && how.phase != phaseFinished && t.settings.snapshotMode != "initial_only" {
-		return connect.Retry(time.Second, fmt.Errorf("replication slot %q is in use by process %s of the server; another connector may use it (give each its own slot.name), or an old connection has not ended yet", t.settings.slot, found.slot.pid))
 	}
 	return t.follow(ctx, sql, how, found)
 }

@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// server is the PostgreSQL that all tests of the package share; each test has a database of its own.
+var server struct {
+	port      int
+	err       error
+	databases atomic.Int32
+}
+
+const serverPassword = "weir"
+
+func TestMain(m *testing.M) {
+	stop, err := startServer()
+	server.err = err
+	code := m.Run()
+	if stop != nil {
+		stop()
+	}
+	os.Exit(code)
+}
+
+// startServer makes a cluster in a temporary folder and starts it; the error tells what to install.
+func startServer() (stop func(), err error) {
+	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(bins) == 0 {
+		return nil, fmt.Errorf("no PostgreSQL server found; install one: apt-get install -y postgresql")
+	}
+	bin := filepath.Dir(bins[len(bins)-1])
+	dir, err := os.MkdirTemp("", "weir-postgres-test-")
+	if err != nil {
+		return nil, err
+	}
+	run := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, name), args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+		if os.Geteuid() == 0 { // the server refuses to run as root
+			if u, err := user.Lookup("postgres"); err == nil {
+				uid, _ := strconv.Atoi(u.Uid)
+				gid, _ := strconv.Atoi(u.Gid)
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+				_ = filepath.Walk(dir, func(p string, _ os.FileInfo, _ error) error { return os.Chown(p, uid, gid) })
+			}
+		}
+		return cmd
+	}
+	if err := os.WriteFile(filepath.Join(dir, "password"), []byte(serverPassword), 0o600); err != nil {
+		return nil, err
+	}
+	if out, err := run("initdb", "-D", dir+"/data", "-U", "postgres", "--pwfile="+dir+"/password", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "-N").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	server.port = l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := run("postgres", "-D", dir+"/data", "-p", strconv.Itoa(server.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "wal_level=logical", "-c", "max_replication_slots=60", "-c", "max_wal_senders=60", "-c", "fsync=off", "-c", "shared_buffers=64MB", "-c", "max_wal_size=4GB")
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stop = func() {
+		_ = cmd.Process.Signal(syscall.SIGQUIT)
+		_ = cmd.Wait()
+		_ = log.Close()
+		_ = os.RemoveAll(dir)
+	}
+	for start := time.Now(); ; {
+		conn, err := dial("postgres", "")
+		if err == nil {
+			_ = conn.Close(context.Background())
+			return stop, nil
+		}
+		if time.Since(start) > 30*time.Second {
+			text, _ := os.ReadFile(log.Name())
+			return stop, fmt.Errorf("the server did not start: %w: %s", err, text)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func dial(database, options string) (*pgconn.PgConn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return pgconn.Connect(ctx, fmt.Sprintf("host=127.0.0.1 port=%d user=postgres password=%s dbname=%s sslmode=disable %s", server.port, serverPassword, database, options))
+}
+
+// db is a test's own database.
+type db struct {
+	t    testing.TB
+	name string
+	conn *pgconn.PgConn
+}
+
+var notName = regexp.MustCompile(`[^a-z0-9_]+`)
+
+func newDB(t testing.TB) *db {
+	t.Helper()
+	if server.err != nil {
+		t.Fatal(server.err)
+	}
+	name := fmt.Sprintf("%s_%d", notName.ReplaceAllString(strings.ToLower(t.Name()), "_"), server.databases.Add(1))
+	if len(name) > 60 {
+		name = name[len(name)-60:]
+	}
+	admin, err := dial("postgres", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &db{t: t, name: name, conn: admin}
+	d.exec("CREATE DATABASE " + quoteIdent(name))
+	_ = admin.Close(context.Background())
+	if d.conn, err = dial(name, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		d.dropSlots()
+		_ = d.conn.Close(context.Background())
+	})
+	return d
+}
+
+// dropSlots frees the server's slots, which are few.
+func (d *db) dropSlots() {
+	ctx := context.Background()
+	rows, _ := rowsOf(ctx, d.conn, "SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = current_database()")
+	for _, r := range rows {
+		if r[1] != "" {
+			_, _ = rowsOf(ctx, d.conn, "SELECT pg_terminate_backend($1::int)", r[1])
+		}
+		for range 200 {
+			if _, err := rowsOf(ctx, d.conn, "SELECT pg_drop_replication_slot($1)", r[0]); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+func (d *db) exec(sql string) {
+	d.t.Helper()
+	if err := execute(context.Background(), d.conn, sql); err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (d *db) rows(sql string) [][]string {
+	d.t.Helper()
+	rows, err := rowsOf(context.Background(), d.conn, sql)
+	if err != nil {
+		d.t.Fatalf("%s: %v", sql, err)
+	}
+	return rows
+}
+
+// other opens one more session.
+func (d *db) other() *db {
+	d.t.Helper()
+	conn, err := dial(d.name, "")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return &db{t: d.t, name: d.name, conn: conn}
+}

@@ -37,7 +37,9 @@ program() {
 
 # read_log TOPIC writes its records. A topic that nothing was written to need not exist.
 read_log() {
-  kcat -q -J -L -b "$CHECK_KAFKA" | jq -e --arg topic "$1" '[.topics[].topic] | index($topic) != null' >/dev/null || return 0
+  local topics
+  topics=$(kcat -q -J -L -b "$CHECK_KAFKA" | jq -r '.topics[].topic')
+  printf '%s\n' "$topics" | grep -qxF "$1" || return 0
   kcat -q -C -e -b "$CHECK_KAFKA" -t "$1" -o beginning -X check.crcs=true -f '%p\t%o\t%T\t%S\t%s\n'
 }
 

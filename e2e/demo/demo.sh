@@ -21,6 +21,7 @@ kills=${KILLS:-0}
 seed=${SEED:-$(date +%s)}
 seconds=${DEMO_SECONDS:-$((20 + kills * 5))}
 limit=${DEMO_LIMIT:-300}
+weir=${DEMO_WEIR:-$root/bin/weir}
 
 kafka=127.0.0.1:$base
 connect=http://127.0.0.1:$((base + 1))
@@ -56,12 +57,25 @@ services_start() {
   wait "$pg" && wait "$s3" && wait "$os" || die "a service did not start"
 }
 
+# drop_slots frees the slots of an earlier run; the server may take a moment to notice
+# that a killed reader is gone.
+drop_slots() {
+  local try
+  for try in $(seq 50); do
+    psql -X -q -At -v ON_ERROR_STOP=1 -d postgres >/dev/null 2>&1 <<SQL && return 0
+SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active AND database = '$database';
+SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '$database';
+SQL
+    sleep 0.2
+  done
+  die "the replication slots of an earlier run can't be dropped; is another weir reading from port $pg_port?"
+}
+
 # reset forgets what an earlier run has left: slot, tables, objects, documents, log.
 reset() {
   halt weir "$dir/weir" 30
   rm -rf "$dir/weir" "$dir/check" "$dir"/*.ms
-  psql -X -q -d postgres -c "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
-    WHERE database = '$database'" >/dev/null
+  drop_slots
   rm -rf "$dir/s3/objects/$bucket"
   "$services/s3.sh" bucket "$dir/s3" "$bucket"
   curl -fsS -o /dev/null -X DELETE "$search/demo.*"
@@ -75,7 +89,7 @@ weir_launch() {
   local log=$dir/weir/all.log
   mkdir -p "$dir/weir"
   [ ! -e "$dir/weir/log" ] || cat "$dir/weir/log" >>"$log"
-  launch "$dir/weir" "$(id -un)" "$root/bin/weir" start --data "$dir/weir/data" --port-base "$base"
+  launch "$dir/weir" "$(id -un)" "$weir" start --data "$dir/weir/data" --port-base "$base"
 }
 
 weir_ready() { await weir "${1:-60}" "$dir/weir" curl -fsS -m 2 "$console/readyz"; }
@@ -174,7 +188,7 @@ TEXT
 
 run() {
   local started=$SECONDS changes killing=
-  [ -x "$root/bin/weir" ] || die "bin/weir is not built; run make build"
+  [ -x "$weir" ] || die "$weir is not built; run make build"
   mkdir -p "$dir"
   services_start
   reset

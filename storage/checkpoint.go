@@ -285,7 +285,7 @@ func (l *Log) checkEntry() error {
 		ok = ok && (i == 0 || l.segments[i-1].end <= g.base && l.segments[i-1].file < g.file)
 	}
 	if !ok {
-		return fmt.Errorf("entry of log %d: offsets or files are out of order", l.number)
+		return fmt.Errorf("entry of log %d: offsets or files are out of order: [%d, %d), next file %d, %+v", l.number, l.start, l.end, l.nextFile, l.segments)
 	}
 	return nil
 }

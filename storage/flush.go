@@ -152,6 +152,11 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 			return err
 		}
 	}
+	if s.opts.Sync == SyncOS {
+		if err := s.syncWAL(); err != nil {
+			return err
+		}
+	}
 	if s.hooks.recycleEarly {
 		s.recycle(head.round)
 	}
@@ -163,9 +168,6 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 			s.cut(c)
 		}
 	}
-	s.mu.Lock()
-	written := s.durableTicket()
-	s.mu.Unlock()
 	if !s.hooks.skipFlushSync {
 		if err := s.opts.FS.SyncFS(s.opts.Dir); err != nil {
 			return syncError{fmt.Errorf("sync segments: %w", err)}
@@ -174,13 +176,30 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 	if err := s.writeCheckpoint(head, captures); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.synced = max(s.synced, written)
-	s.mu.Unlock()
 	for _, c := range captures {
 		s.settleCapture(c)
 	}
 	s.recycle(head.round)
+	return nil
+}
+
+// syncWAL makes the frames of complete rounds durable, which under SyncOS they are not yet (invariant 3).
+func (s *Store) syncWAL() error {
+	s.mu.Lock()
+	written := s.durableTicket()
+	files := append([]*walFile(nil), s.wal.used...)
+	if s.wal.current != nil {
+		files = append(files, s.wal.current)
+	}
+	s.mu.Unlock()
+	for _, f := range files {
+		if err := f.file.Sync(); err != nil {
+			return syncError{fmt.Errorf("sync write-ahead file: %w", err)}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.synced = max(s.synced, written)
 	return nil
 }
 

@@ -389,7 +389,7 @@ func (l *Log) findCut(end int64) (file uint64, place, newEnd int64, err error) {
 	file, place = g.file, g.size
 	var base int64 = -1
 	t := sort.Search(len(l.tail), func(i int) bool { return l.tail[i].last >= end })
-	if t < len(l.tail) {
+	if t < len(l.tail) && (t > 0 || l.tail[t].file == g.file) { // else it is g's part on disk, or the gap at g's end
 		file, place, base = l.tail[t].file, l.tail[t].place, l.tail[t].base
 	}
 	if v := l.viewOf(i); t == 0 && v.limit > 0 || len(l.tail) == 0 {

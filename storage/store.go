@@ -196,7 +196,7 @@ func (s *Store) pressed() bool {
 
 // Close commits, flushes, and releases the folder. Run must have returned. Idempotent; the error is what kept it from being clean.
 func (s *Store) Close() error {
-	now := time.Now()
+	var now time.Time // nothing expires and no retention is applied on the way out
 	var completions []func()
 	err := s.Err()
 	for err == nil && s.waiting() {

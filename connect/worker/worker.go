@@ -2,12 +2,18 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connect/provider"
 )
 
 // Deps are what a worker is given besides its configuration.
@@ -24,12 +30,162 @@ type Deps struct {
 // Worker runs connectors. Its methods may be called from any goroutine, also while Run is not running (then those that
 // write fail). Methods that take no context read a snapshot and return at once.
 type Worker struct {
-	cfg  Config
-	deps Deps
+	cfg      Config
+	deps     Deps
+	now      func() time.Time
+	log      *slog.Logger
+	resolver *provider.Resolver
+
+	configs  *table
+	offsets  *sourceOffsets
+	statuses *statuses
+	writing  chan struct{} // capacity 1: held by who writes the config topic
+
+	ready   atomic.Bool
+	cluster atomic.Pointer[string]
+	loggers atomic.Int64 // when the level was last changed, ms; 0: never
+
+	snap  atomic.Pointer[map[string]configEntry] // what the config topic says
+	wake  chan struct{}                          // capacity 1: the snapshot or a slot has changed
+	bound context.Context                        // of what outlives a life: set by Run before anything uses it
+
+	unitsMu sync.Mutex // guards the map; units' fields are the herder's
+	units   map[string]*unit
 }
 
 // Open makes a worker. It dials nothing and starts no goroutine: [Worker.Run] does.
-func Open(cfg Config, deps Deps) (*Worker, error) { return &Worker{cfg: cfg, deps: deps}, nil }
+func Open(cfg Config, deps Deps) (*Worker, error) {
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	resolver, err := provider.New(cfg.Props)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	w := &Worker{cfg: cfg, deps: deps, now: deps.Now, log: deps.Log.With("component", "worker"), resolver: resolver,
+		writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), units: map[string]*unit{}}
+	w.offsets = newSourceOffsets(w.log)
+	w.statuses = newStatuses(cfg.WorkerID, deps.Now, w.log)
+	w.snap.Store(&map[string]configEntry{})
+	return w, nil
+}
 
 // Run joins the cluster and runs connectors until ctx ends, then drains and returns when all its goroutines are gone.
-func (w *Worker) Run(ctx context.Context) error { return nil }
+// Drain order: tasks end (sources stop polling, flush, persist, commit; sinks flush and commit), their statuses are
+// written, the tables are closed.
+func (w *Worker) Run(ctx context.Context) (err error) {
+	bound, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+	w.bound = bound
+	if err := w.openTables(); err != nil {
+		return err
+	}
+	tables := []*table{w.configs, w.offsets.table, w.statuses.table}
+	for _, t := range tables {
+		defer t.close()
+	}
+	for _, t := range tables {
+		if err := t.start(ctx); err != nil {
+			return ended(ctx, err)
+		}
+	}
+	var readers errgroup.Group
+	for _, t := range tables {
+		readers.Go(func() error { return t.run(bound) })
+	}
+	defer func() {
+		release()
+		err = errors.Join(err, readers.Wait())
+	}()
+	if err := w.replay(ctx, tables); err != nil {
+		return ended(ctx, err)
+	}
+	w.log.Info("worker has started", "group", w.cfg.GroupID, "worker", w.cfg.WorkerID, "connectors", len(*w.snap.Load()))
+	w.ready.Store(true)
+	defer w.ready.Store(false)
+	w.herd(ctx)
+	flushCtx, cancel := context.WithTimeout(bound, w.cfg.FlushTimeout)
+	defer cancel()
+	if err := w.statuses.table.client.Flush(flushCtx); err != nil {
+		w.log.Warn("last statuses were not written", "error", err)
+	}
+	return nil
+}
+
+// ended drops an error that is only ctx's end.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (w *Worker) openTables() error {
+	resolved, _, err := w.resolver.Resolve(w.cfg.Props)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	live := false
+	log := newConfigLog(func(key string, reason error) {
+		w.log.Warn("config record means nothing to this worker, it is left alone", "key", key, "reason", reason)
+	})
+	w.configs, err = openTable(w.cfg.ConfigTopic, resolved, w.deps.KafkaOpts, w.log, func(r *kgo.Record) {
+		live = live || w.ready.Load()
+		log.apply(string(r.Key), r.Value, r.Offset, live)
+		snap := log.snapshot()
+		w.snap.Store(&snap)
+		w.kick()
+	})
+	if err != nil {
+		return err
+	}
+	if w.offsets.table, err = openTable(w.cfg.OffsetTopic, resolved, w.deps.KafkaOpts, w.log, w.offsets.apply); err != nil {
+		w.configs.close()
+		return err
+	}
+	if w.statuses.table, err = openTable(w.cfg.StatusTopic, resolved, w.deps.KafkaOpts, w.log, w.statuses.apply); err != nil {
+		w.configs.close()
+		w.offsets.table.close()
+		return err
+	}
+	return nil
+}
+
+// replay reads the tables to their ends.
+func (w *Worker) replay(ctx context.Context, tables []*table) error {
+	for _, t := range tables {
+		back := backoff{min: 100 * time.Millisecond, max: 2 * time.Second}
+		for {
+			err := t.readToEnd(ctx)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil || !back.sleep(ctx) {
+				return err
+			}
+			w.log.Warn("internal topic can't be read yet, trying again", "error", err)
+		}
+	}
+	w.statuses.replayed()
+	if meta, err := w.configs.admin.BrokerMetadata(ctx); err == nil {
+		w.cluster.Store(&meta.Cluster)
+	}
+	return nil
+}
+
+// kick wakes the herder.
+func (w *Worker) kick() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lookup finds a connector in the snapshot.
+func (w *Worker) lookup(name string) (configEntry, bool) {
+	e, ok := (*w.snap.Load())[name]
+	return e, ok
+}

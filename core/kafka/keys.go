@@ -150,7 +150,7 @@ func producerKeys() []key {
 		{name: "transactional.id", apply: (*builder).transactionalID},
 		{name: "transaction.timeout.ms", apply: (*builder).transactionTimeout},
 		{name: "transaction.two.phase.commit.enable", apply: refuseTrue("leave it false")},
-		{name: "interceptor.classes", apply: refuse("use a transform instead")},
+		{name: "interceptor.classes", roles: forConsumer, apply: refuse("use a transform instead")},
 		{name: "key.serializer", apply: (*builder).serializer},
 		{name: "value.serializer", apply: (*builder).serializer},
 	}

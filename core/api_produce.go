@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/binary"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -90,31 +89,25 @@ func (p *produce) append(slot *kmsg.ProduceResponseTopicPartition, topic *kmsg.P
 		p.fail(slot, err)
 		return
 	}
+	size := len(batch) // the frame is recycled before the answer
 	p.left.Add(1)
-	if p.acks == replica.AcksNone {
-		defer p.finish()
-	}
 	err = part.Append(batch, p.acks, p.req.Now, func(app storage.Appended, err error) {
 		if err != nil {
 			p.fail(slot, err)
 		} else {
 			slot.BaseOffset, slot.LogAppendTime, slot.LogStartOffset = app.BaseOffset, app.LogAppendTime, part.Log().StartOffset()
+			if !app.Duplicate {
+				p.b.stats.producedBytes.Add(int64(size))
+				p.b.stats.produced.Add(app.LastOffset - app.BaseOffset + 1)
+			}
 		}
 		p.finish()
 	})
 	if err != nil {
 		p.fail(slot, err)
-		if p.acks != replica.AcksNone {
-			p.finish()
-		}
-		return
+		p.finish()
 	}
-	p.b.stats.producedBytes.Add(int64(len(batch)))
-	p.b.stats.produced.Add(int64(recordCount(batch)))
 }
-
-// recordCount reads the count of a batch that storage has accepted.
-func recordCount(batch []byte) uint32 { return binary.BigEndian.Uint32(batch[57:61]) }
 
 func (p *produce) find(t *kmsg.ProduceRequestTopic, index int32) (*topic, *replica.Partition, error) {
 	if p.req.Version >= 13 {

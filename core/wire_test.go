@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"net"
 	"testing"
@@ -210,7 +211,6 @@ func TestRefusedProduces(t *testing.T) {
 		"empty":         {"t", -1, nil, kerr.InvalidRecord},
 		"unknown topic": {"u", -1, batch("x"), kerr.UnknownTopicOrPartition},
 		"acks":          {"t", 2, batch("x"), kerr.InvalidRequiredAcks},
-		"internal":      {"__consumer_offsets", -1, batch("x"), kerr.UnknownTopicOrPartition},
 		"too large":     {"t", -1, batch(string(bytes.Repeat([]byte("x"), 2<<20))), kerr.MessageTooLarge},
 	} {
 		if p := w.produce(tc.topic, tc.acks, tc.batch); p.ErrorCode != tc.want.Code || p.BaseOffset != -1 {
@@ -360,5 +360,99 @@ func TestAClientThatGoesLeavesNothingBehind(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections, %d bytes charged", s.Connections, s.RequestBytesInUse)
 		}
+	}
+}
+
+// from makes batch one of an idempotent producer.
+func from(batch []byte, id int64, epoch int16, sequence int32) []byte {
+	binary.BigEndian.PutUint64(batch[43:], uint64(id))
+	binary.BigEndian.PutUint16(batch[51:], uint16(epoch))
+	binary.BigEndian.PutUint32(batch[53:], uint32(sequence))
+	binary.BigEndian.PutUint32(batch[17:], crc32.Checksum(batch[21:], crc32.MakeTable(crc32.Castagnoli)))
+	return batch
+}
+
+func TestIdempotentProducer(t *testing.T) {
+	b := start(t, testConfig(t))
+	w := dialWire(t, b)
+	w.createTopic("t")
+	for i, tc := range []struct {
+		id       int64
+		epoch    int16
+		sequence int32
+		records  int
+		want     *kerr.Error
+		base     int64
+	}{
+		{5, 1, 0, 2, nil, 0},
+		{5, 1, 2, 1, nil, 2},
+		{5, 1, 0, 2, nil, 0}, // again: its old offset
+		{5, 1, 2, 1, nil, 2},
+		{5, 1, 4, 1, kerr.OutOfOrderSequenceNumber, -1},
+		{5, 0, 3, 1, kerr.InvalidProducerEpoch, -1},
+		{5, 2, 7, 1, kerr.OutOfOrderSequenceNumber, -1},
+		{5, 2, 0, 1, nil, 3},
+		{6, 0, 0, 1, nil, 4},
+		{5, 2, 1, 1, nil, 5},
+	} {
+		p := w.produce("t", -1, from(batch(make([]string, tc.records)...), tc.id, tc.epoch, tc.sequence))
+		var want int16
+		if tc.want != nil {
+			want = tc.want.Code
+		}
+		if p.ErrorCode != want || p.BaseOffset != tc.base {
+			t.Errorf("step %d: %v at %d, want %v at %d", i, kerr.ErrorForCode(p.ErrorCode), p.BaseOffset, tc.want, tc.base)
+		}
+	}
+	if s := b.Stats(); s.ProducedRecords != 6 {
+		t.Errorf("%d records are counted, with duplicates?", s.ProducedRecords)
+	}
+}
+
+func (w *wire) createWith(name string, configs map[string]string) {
+	w.t.Helper()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, 1
+	for k, v := range configs {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = k, &v
+		topic.Configs = append(topic.Configs, c)
+	}
+	req.Topics = append(req.Topics, topic)
+	w.send(req, 7, 0)
+	resp := kmsg.NewPtrCreateTopicsResponse()
+	resp.SetVersion(7)
+	if w.receive(resp); resp.Topics[0].ErrorCode != 0 {
+		w.t.Fatalf("create %s: %s", name, *resp.Topics[0].ErrorMessage)
+	}
+}
+
+func TestTopicConfigsAreHonoured(t *testing.T) {
+	b := start(t, testConfig(t))
+	w := dialWire(t, b)
+	w.createWith("compacted", map[string]string{"cleanup.policy": "compact"})
+	w.createWith("small", map[string]string{"max.message.bytes": "100"})
+	w.createWith("stamped", map[string]string{"message.timestamp.type": "LogAppendTime"})
+	noKey := record.AppendBatch(nil, []record.Record{{Value: []byte("v")}}, time.Now())
+	if p := w.produce("compacted", -1, noKey); p.ErrorCode != kerr.InvalidRecord.Code {
+		t.Errorf("a record without a key in a compacted topic: %v", kerr.ErrorForCode(p.ErrorCode))
+	}
+	if p := w.produce("compacted", -1, batch("v")); p.ErrorCode != 0 {
+		t.Errorf("a record with a key in a compacted topic: %v", kerr.ErrorForCode(p.ErrorCode))
+	}
+	if p := w.produce("small", -1, batch("0123456789012345678901234567890123456789")); p.ErrorCode != kerr.MessageTooLarge.Code {
+		t.Errorf("larger than max.message.bytes: %v", kerr.ErrorForCode(p.ErrorCode))
+	}
+	before := time.Now().UnixMilli()
+	if p := w.produce("stamped", -1, batch("v")); p.LogAppendTime < before || p.LogAppendTime > time.Now().UnixMilli() {
+		t.Errorf("log append time %d, now %d", p.LogAppendTime, before)
+	}
+	if p := w.produce("small", -1, batch("v")); p.LogAppendTime != -1 {
+		t.Errorf("log append time %d of a CreateTime topic", p.LogAppendTime)
+	}
+	future := record.AppendBatch(nil, []record.Record{{Value: []byte("v")}}, time.Now().Add(2*time.Hour))
+	if p := w.produce("small", -1, future); p.ErrorCode != kerr.InvalidTimestamp.Code {
+		t.Errorf("a timestamp two hours ahead: %v", kerr.ErrorForCode(p.ErrorCode))
 	}
 }

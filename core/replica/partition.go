@@ -12,7 +12,7 @@ import (
 type Acks int16
 
 const (
-	AcksNone   Acks = 0  // not at all
+	AcksNone   Acks = 0  // when it is appended
 	AcksLeader Acks = 1  // when it is durable here
 	AcksAll    Acks = -1 // when the high watermark has passed it
 )
@@ -88,8 +88,8 @@ func (p *Partition) Err() error {
 	return p.closed
 }
 
-// Append adds one whole record batch, which it patches in place and copies. done, unless acks is AcksNone or Append
-// itself returns an error, is called once, perhaps before Append returns.
+// Append adds one whole record batch, which it copies. done, unless Append itself returns an error, is called once,
+// perhaps before Append returns.
 func (p *Partition) Append(batch []byte, acks Acks, now time.Time, done Done) error {
 	p.mu.Lock()
 	epoch, err := p.epoch, p.closed
@@ -105,7 +105,10 @@ func (p *Partition) Append(batch []byte, acks Acks, now time.Time, done Done) er
 	if !app.Duplicate {
 		p.record(end, int64(len(batch)))
 	}
-	if acks == AcksAll {
+	switch acks {
+	case AcksNone:
+		done(app, nil)
+	case AcksAll:
 		p.await(end, func(err error) { done(app, err) })
 	}
 	p.store.Notify(app.Ticket, func(err error) {

@@ -64,11 +64,11 @@ func add(t *testing.T, p *Partition, acks Acks) *calls {
 func TestNothingIsAnsweredOrVisibleBeforeItIsDurable(t *testing.T) {
 	store, p := opened(t)
 	none, leader, all := add(t, p, AcksNone), add(t, p, AcksLeader), add(t, p, AcksAll)
-	if leader.n+all.n != 0 || p.HighWatermark() != 0 || p.Log().EndOffset() != 3 {
+	if none.n != 1 || leader.n+all.n != 0 || p.HighWatermark() != 0 || p.Log().EndOffset() != 3 {
 		t.Fatalf("before the sync: answers %d %d, high watermark %d, end %d", leader.n, all.n, p.HighWatermark(), p.Log().EndOffset())
 	}
 	commit(t, store)
-	if none.n != 0 || leader.n != 1 || all.n != 1 || p.HighWatermark() != 3 {
+	if none.n != 1 || leader.n != 1 || all.n != 1 || p.HighWatermark() != 3 {
 		t.Fatalf("after the sync: answers %d %d %d, high watermark %d", none.n, leader.n, all.n, p.HighWatermark())
 	}
 	if leader.err != nil || all.err != nil || leader.app.BaseOffset != 1 || all.app.BaseOffset != 2 {
@@ -115,6 +115,9 @@ func TestSizesAreRememberedForRecentBatchesOnly(t *testing.T) {
 	for range 10 * marksKept {
 		add(t, p, AcksNone)
 		commit(t, store)
+		if err := store.Flush(time.Now()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if len(p.marks) > 2*marksKept+1 {
 		t.Errorf("%d marks are kept", len(p.marks))

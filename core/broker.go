@@ -89,6 +89,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopStore()
 	g.Go(func() error { return b.store.Run(storeCtx) })
+	g.Go(func() error { return b.loadGroups(ctx) })
 	g.Go(func() error {
 		defer stopStore()
 		defer b.disconnect()

@@ -39,7 +39,9 @@ type modelOp struct {
 	apply  func(*model)
 }
 
-func (r *crashRun) note(format string, args ...any) { r.trace = append(r.trace, fmt.Sprintf(format, args...)) }
+func (r *crashRun) note(format string, args ...any) {
+	r.trace = append(r.trace, fmt.Sprintf(format, args...))
+}
 
 // did records an operation, and a wait for its ticket.
 func (r *crashRun) did(t Ticket, apply func(*model)) {

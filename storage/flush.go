@@ -147,6 +147,11 @@ func (l *Log) capture(now time.Time) *capture {
 
 // handOver is steps 3 to 7.
 func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) error {
+	if s.hooks.cutEarly {
+		for _, c := range captures {
+			s.cut(c)
+		}
+	}
 	for s.durableTicket() < last && !s.hooks.captureUnready {
 		if err := s.commit(time.Time{}); err != nil {
 			return err
@@ -163,9 +168,6 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 	for _, c := range captures {
 		if err := s.writeTail(c); err != nil {
 			return err
-		}
-		if s.hooks.cutEarly {
-			s.cut(c)
 		}
 	}
 	if !s.hooks.skipFlushSync {

@@ -224,7 +224,7 @@ func (l *Log) applyTruncate(f *frame, ticket Ticket) {
 		n--
 	}
 	l.dropTail(n, len(l.tail))
-	l.end, l.closed, l.nextFile = f.end, true, max(l.nextFile, f.nextFile)
+	l.end, l.closed, l.nextFile = f.end, !l.store.hooks.keepFile, max(l.nextFile, f.nextFile)
 	l.epochs.truncate(f.end)
 	l.producer.truncate(f.end)
 	l.seq, l.ticket = f.seq, ticket

@@ -88,7 +88,7 @@ func (s *Store) scanRounds(f *walFile, found func(foundRound)) error {
 			place += blockBytes
 			continue
 		}
-		if h.generation == s.gen {
+		if h.generation == s.gen || s.hooks.anyGeneration {
 			found(foundRound{h, f, place})
 		}
 		place += h.sizeBytes()
@@ -204,9 +204,6 @@ func (l *Log) replayAppend(f *frame) error {
 func (l *Log) checkPlace(f *frame, base int64) error {
 	n := len(l.segments)
 	continues := n > 0 && f.file == l.segments[n-1].file && f.place == l.segments[n-1].size && !l.closed
-	if l.store.hooks.keepFile {
-		continues = n > 0 && f.file == l.segments[n-1].file && f.place == l.segments[n-1].size
-	}
 	begins := f.file >= l.nextFile && f.place == 0
 	if base < l.end || !continues && !begins {
 		return fmt.Errorf("log %d: offset %d at place %d of file %d fits nowhere (end %d, next file %d)", f.number, base, f.place, f.file, l.end, l.nextFile)
@@ -286,9 +283,6 @@ func (l *Log) replayTruncate(f *frame) error {
 		return fmt.Errorf("log %d: truncation to %d at place %d of file %d, the log is [%d, %d)", f.number, f.end, f.place, f.file, l.start, l.end)
 	}
 	l.applyTruncate(f, 0)
-	if l.store.hooks.keepFile {
-		l.closed = false
-	}
 	return nil
 }
 

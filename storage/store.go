@@ -67,17 +67,18 @@ type waiter struct {
 // hooks let tests break rules on purpose and look on. The zero value changes nothing.
 type hooks struct {
 	onFrame        func(f *frame, t Ticket) // called under locks
+	ignoreFrame    func(f *frame) bool      // replay leaves it out
 	ackBeforeSync  bool
 	skipSync       bool
-	ignoreFrame    func(f *frame) bool // replay leaves it out
-	anyFrameSeq    bool                // replay repeats frames that the checkpoint covers
-	acceptTorn     bool                // replay believes rounds without their CRC
-	cutEarly       bool                // files are cut before the checkpoint
-	skipFlushSync  bool                // the checkpoint is written before the segments are synced
-	recycleEarly   bool                // write-ahead files are reused before the checkpoint
-	captureUnready bool                // the checkpoint names frames that are not durable
-	keepFile       bool                // a truncation does not close its file
-	forgetState    bool                // the checkpoint leaves out producers and epochs
+	anyFrameSeq    bool // replay applies frames that the checkpoint covers
+	acceptTorn     bool // replay believes rounds without their CRC
+	anyGeneration  bool // replay takes rounds of older openings
+	cutEarly       bool // files are cut before the frame that says so is durable
+	skipFlushSync  bool // the checkpoint is written before the segments are synced
+	recycleEarly   bool // write-ahead files are reused before the checkpoint
+	captureUnready bool // the checkpoint names frames that are not durable
+	keepFile       bool // a truncation does not close its file
+	forgetState    bool // the checkpoint leaves out producers and epochs
 }
 
 // Stats is a snapshot for metrics. Counters count from Open.

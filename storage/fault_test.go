@@ -1,0 +1,364 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlog/weir/storage/vfs"
+)
+
+// twoRounds is a crashed disk whose write-ahead log holds two rounds of one batch each, both acknowledged.
+func twoRounds(t *testing.T) *vfs.Mem {
+	t.Helper()
+	disk := vfs.NewMem()
+	s := mustOpen(t, disk)
+	l, err := s.OpenLog(testID(1), "a-0", LogConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if _, err := l.Append(testBatch{fill: byte('a' + i), valueBytes: 100}.build(), 0, testNow); err != nil {
+			t.Fatal(err)
+		}
+		commitAll(t, s)
+	}
+	return disk.CrashClone(rand.New(rand.NewPCG(1, 2)))
+}
+
+// flip changes one byte of a file, durably.
+func flip(t *testing.T, disk *vfs.Mem, name string, place int64) {
+	t.Helper()
+	f, err := disk.OpenReadWrite(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, place); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x40
+	if _, err := f.WriteAt(b, place); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDamagedRounds(t *testing.T) {
+	const wal = "/data/wal/00000001.wal"
+	tests := []struct {
+		name       string
+		place      int64
+		wantDamage bool
+		wantEnd    int64
+	}{
+		{"frames of a round that was synced", 200, true, 0},
+		{"header of a round that was synced", 20, true, 0},
+		{"frames of the newest round", blockBytes + 200, false, 1},
+		{"header of the newest round", blockBytes + 3, false, 1},
+		{"padding", blockBytes - 1, false, 2},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			disk := twoRounds(t)
+			flip(t, disk, wal, test.place)
+			s, err := Open(testOptions(disk))
+			var damage *CorruptError
+			if test.wantDamage {
+				if !errors.As(err, &damage) || !strings.HasPrefix(damage.Path, "/data/wal") {
+					t.Fatalf("open: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Log(testID(1)).EndOffset(); got != test.wantEnd {
+				t.Fatalf("end %d, want %d", got, test.wantEnd)
+			}
+		})
+	}
+}
+
+func TestMissingCheckpointIsNoNewStore(t *testing.T) {
+	disk := twoRounds(t)
+	if err := disk.Remove("/data/checkpoint"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(testOptions(disk)); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("open: %v", err)
+	}
+}
+
+func TestFolderIsLocked(t *testing.T) {
+	disk := vfs.NewMem()
+	s := mustOpen(t, disk)
+	if _, err := Open(testOptions(disk)); !errors.Is(err, vfs.ErrLocked) {
+		t.Fatalf("second open: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatalf("second close: %v", err)
+	}
+	if err := mustOpen(t, disk).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDamagedSegmentFailsOnlyItsReads(t *testing.T) {
+	disk := vfs.NewMem()
+	s := mustOpen(t, disk)
+	var ends [3]int64
+	for n := range byte(3) {
+		l, err := s.OpenLog(testID(n), "a-0", LogConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if _, err := l.Append(testBatch{valueBytes: 100}.build(), 0, testNow); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ends[n] = l.EndOffset()
+	}
+	if err := s.Flush(testNow); err != nil {
+		t.Fatal(err)
+	}
+	const segment = "/data/logs/0000000002-a-0/00000000000000000000-1.log"
+	flip(t, disk, segment, 1000)
+	if _, err := s.Log(testID(0)).Read(0, ends[0], 1<<20, nil); err != nil {
+		t.Fatal(err)
+	}
+	l := s.Log(testID(1))
+	got, err := l.Read(0, ends[1], 1<<20, nil)
+	if err != nil || len(got) == 0 {
+		t.Fatalf("read before the damage: %v", err)
+	}
+	var damage *CorruptError
+	if _, err = l.Read(5, ends[1], 1<<20, nil); !errors.As(err, &damage) || damage.Path != segment {
+		t.Fatalf("read of the damage: %v", err)
+	}
+}
+
+func TestFailureOfTheWriteAheadLogEndsTheStore(t *testing.T) {
+	for name, kind := range map[string]vfs.OpKind{"write": vfs.OpWrite, "sync": vfs.OpSync} {
+		t.Run(name, func(t *testing.T) {
+			disk := vfs.NewMem()
+			s := mustOpen(t, disk)
+			l, err := s.OpenLog(testID(1), "a-0", LogConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			commitAll(t, s)
+			disk.Inject(func(op vfs.Op) error {
+				if op.Kind == kind && strings.Contains(op.Path, "/wal/") {
+					return syscall.EIO
+				}
+				return nil
+			})
+			a, err := l.Append(testBatch{}.build(), 0, testNow)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fate error
+			s.Notify(a.Ticket, func(err error) { fate = err })
+			completions, err := s.Commit(testNow)
+			if !errors.Is(err, ErrStoreFailed) || !errors.Is(err, syscall.EIO) {
+				t.Fatalf("commit: %v", err)
+			}
+			for _, done := range completions {
+				done()
+			}
+			if !errors.Is(fate, ErrStoreFailed) {
+				t.Fatalf("ticket: %v", fate)
+			}
+			disk.Inject(nil)
+			select {
+			case <-s.Failed():
+			default:
+				t.Fatal("Failed is not closed")
+			}
+			if _, err := l.Append(testBatch{}.build(), 0, testNow); !errors.Is(err, ErrStoreFailed) {
+				t.Fatalf("append after the failure: %v", err)
+			}
+			if err := s.Flush(testNow); !errors.Is(err, ErrStoreFailed) {
+				t.Fatalf("flush after the failure: %v", err)
+			}
+			if _, ok := <-s.Room(); ok {
+				t.Fatal("Room holds back")
+			}
+		})
+	}
+}
+
+func TestFailedSyncOfSegmentsEndsTheStore(t *testing.T) {
+	disk := vfs.NewMem()
+	s := mustOpen(t, disk)
+	l, err := s.OpenLog(testID(1), "a-0", LogConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(testBatch{}.build(), 0, testNow); err != nil {
+		t.Fatal(err)
+	}
+	disk.Inject(func(op vfs.Op) error {
+		if op.Kind == vfs.OpSyncFS {
+			return syscall.ENOSPC // never soft in a sync
+		}
+		return nil
+	})
+	if err := s.Flush(testNow); !errors.Is(err, ErrStoreFailed) {
+		t.Fatalf("flush: %v", err)
+	}
+	s = mustOpen(t, disk.CrashClone(rand.New(rand.NewPCG(1, 3))))
+	if got := s.Log(testID(1)).EndOffset(); got != 1 {
+		t.Fatalf("end %d, want 1: the write-ahead log had it", got)
+	}
+}
+
+// TestFullDisk: a full disk refuses appends, fails nothing that was taken, and is over when there is space.
+func TestFullDisk(t *testing.T) {
+	disk := vfs.NewMem()
+	s := mustOpen(t, disk)
+	l, err := s.OpenLog(testID(1), "a-0", LogConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commitAll(t, s)
+	disk.Inject(func(op vfs.Op) error {
+		grows := op.Kind == vfs.OpCreate || op.Kind == vfs.OpWrite && !strings.Contains(op.Path, "/wal/")
+		if grows {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	var want []byte
+	taken, completed := 0, 0
+	for {
+		a, err := l.Append(testBatch{valueBytes: 500, fill: byte(taken)}.build(), 0, testNow)
+		if errors.Is(err, ErrDiskFull) {
+			break
+		}
+		if errors.Is(err, ErrBusy) {
+			if err := s.Flush(testNow); !errors.Is(err, ErrDiskFull) {
+				t.Fatalf("flush: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken++
+		s.Notify(a.Ticket, func(err error) {
+			if err == nil {
+				completed++
+			}
+		})
+		commitAll(t, s)
+	}
+	if taken == 0 || completed != taken || s.Err() != nil {
+		t.Fatalf("%d taken, %d durable, store: %v", taken, completed, s.Err())
+	}
+	<-s.Room() // appends must get to see the error
+	want = readAll(t, l)
+	disk.Inject(nil)
+	if err := s.Flush(testNow); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(testBatch{}.build(), 0, testNow); err != nil {
+		t.Fatalf("append when there is space again: %v", err)
+	}
+	s = mustOpen(t, disk.CrashClone(rand.New(rand.NewPCG(1, 3))))
+	if got := readAll(t, s.Log(testID(1))); !bytes.HasPrefix(got, want) {
+		t.Fatal("records are missing")
+	}
+}
+
+// TestRun works on the real disk: many appenders, both loops, readers, a retention, a clean end, everything there afterwards.
+func TestRun(t *testing.T) {
+	for name, mode := range map[string]SyncMode{"group": SyncGroup, "os": SyncOS} {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{Dir: t.TempDir() + "/store", WALFileBytes: 256 << 10, TailBytes: 512 << 10, RoundBytes: 64 << 10, OpenFiles: 2,
+				FlushInterval: 5 * time.Millisecond, Sync: mode}
+			s, err := Open(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ran := make(chan error, 1)
+			go func() { ran <- s.Run(ctx) }()
+			var appenders sync.WaitGroup
+			var durable atomic.Int64
+			for n := range byte(4) {
+				l, err := s.OpenLog(testID(n%2), "t-0", LogConfig{SegmentBytes: 100 << 10, IndexIntervalBytes: 100})
+				if err != nil {
+					t.Fatal(err)
+				}
+				appenders.Add(1)
+				go func() {
+					defer appenders.Done()
+					for i := range 300 {
+						appendDurably(t, s, l, testBatch{records: 2, valueBytes: 1000, fill: byte(i)}.build())
+						durable.Add(1)
+						if _, err := l.Read(l.DurableEnd()/2, l.DurableEnd(), 4096, nil); err != nil {
+							t.Errorf("read: %v", err)
+						}
+					}
+				}()
+			}
+			appenders.Wait()
+			cancel()
+			if err := <-ran; err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s, err = Open(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range byte(2) {
+				l := s.Log(testID(n))
+				if l.EndOffset() != 1200 || len(readAll(t, l)) == 0 {
+					t.Fatalf("log %d ends at %d, want 1200", n, l.EndOffset())
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// appendDurably appends and waits for the ticket, and for room if it must.
+func appendDurably(t testing.TB, s *Store, l *Log, batch []byte) {
+	for {
+		a, err := l.Append(batch, 0, testNow)
+		if errors.Is(err, ErrBusy) {
+			<-s.Room()
+			continue
+		}
+		if err != nil {
+			t.Errorf("append: %v", err)
+			return
+		}
+		done := make(chan error, 1)
+		s.Notify(a.Ticket, func(err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Errorf("ticket: %v", err)
+		}
+		return
+	}
+}

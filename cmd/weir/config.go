@@ -309,6 +309,7 @@ func (n *nodeConfig) connectDefaults() {
 	const json = "org.apache.kafka.connect.json.JsonConverter"
 	for k, v := range map[string]string{
 		"group.id": "weir", "config.storage.topic": "weir-configs", "offset.storage.topic": "weir-offsets", "status.storage.topic": "weir-status",
+		"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
 		"connect.scratch.dir": filepath.Join(n.dir, "scratch"),
 	} {
 		if n.connect[k] == "" {

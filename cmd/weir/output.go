@@ -74,7 +74,7 @@ type progress struct {
 }
 
 func newProgress(cmd *cobra.Command) *progress {
-	p := &progress{out: cmd.ErrOrStderr()}
+	p := &progress{out: cmd.ErrOrStderr(), last: time.Now()}
 	if f, ok := p.out.(*os.File); ok {
 		if info, err := f.Stat(); err == nil {
 			p.terminal = info.Mode()&os.ModeCharDevice != 0

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirlog/weir/connect"
@@ -46,6 +47,7 @@ func Fields(config connect.Config) []connect.Field {
 			}
 			for _, f := range fields {
 				f.Group = kind.group + name
+				f.Aliases = slices.Clone(f.Aliases)
 				for i := range f.Aliases {
 					f.Aliases[i] = prefix + f.Aliases[i]
 				}

@@ -20,7 +20,8 @@ type unwrap struct {
 	dropKeep    bool // drop.fields.keep.schema.compatible: only optional fields are dropped
 	replaceNull bool
 
-	plans derived[*unwrapPlan]
+	plans    derived[*unwrapPlan]
+	droppers map[string]*fieldReplacer // by the names that a header listed
 }
 
 // The modes of delete.tombstone.handling.mode.

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/weirlog/weir/connect"
 )
@@ -125,8 +126,22 @@ func (u *unwrap) drop(d *connect.Data, names []string) error {
 	if err := d.Decode(); err != nil || d.IsNull() {
 		return err
 	}
-	f := &fieldReplacer{replaceNull: true, keep: func(name string, s *connect.Schema) bool {
-		return !slices.Contains(names, name) || u.dropKeep && s != nil && !s.Optional
-	}}
+	id := strings.Join(names, "\x00")
+	f := u.droppers[id]
+	if f == nil {
+		f = &fieldReplacer{replaceNull: true, keep: func(name string, s *connect.Schema) bool {
+			return !slices.Contains(names, name) || u.dropKeep && s != nil && !s.Optional
+		}}
+		if u.droppers == nil || len(u.droppers) >= maxDroppers {
+			u.droppers = map[string]*fieldReplacer{}
+		}
+		u.droppers[id] = f
+	}
+	if s := d.Schema(); s != nil && !slices.ContainsFunc(s.Fields, func(field connect.StructField) bool { return !f.keep(field.Name, field.Schema) }) {
+		return nil // as it was, nulls and all
+	}
 	return f.apply(d)
 }
+
+// maxDroppers bounds the lists of names for which schemas are kept.
+const maxDroppers = 64

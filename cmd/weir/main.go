@@ -56,6 +56,7 @@ func newRoot() *cobra.Command {
 		Args:          noArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&c.bootstrap, "bootstrap", "127.0.0.1:9092", "Kafka addresses, HOST:PORT,…")
 	root.PersistentFlags().StringVar(&c.url, "url", "http://127.0.0.1:8083", "Kafka Connect REST address")

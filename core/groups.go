@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -274,7 +275,7 @@ func (s *shard) perform(eff coord.Effects) {
 }
 
 func (s *shard) appended(batch uint64, err error) {
-	if err != nil {
+	if err != nil && !errors.Is(err, errClosing) {
 		s.b.log.Warn("a group's change can't be stored", "partition", s.part.Index, "error", err)
 	}
 	s.post(func(c *coord.Coordinator) coord.Effects { return c.Appended(batch, groupCode(err), s.b.cfg.Now()) })

@@ -79,7 +79,7 @@ func start(t testing.TB, cfg Config) *running {
 func testConfig(t testing.TB) Config {
 	cfg := Default(t.TempDir())
 	cfg.Logger = testLogger(t)
-	cfg.WALFileBytes = 4 << 20
+	cfg.WALFileBytes = 8 << 20
 	return cfg
 }
 

@@ -55,12 +55,32 @@ func classes() []class {
 		single(kafkaPackage, "Filter", "filter", nil, filter),
 		single(kafkaPackage, "RegexRouter", "regex-router", regexRouterFields(), regexRouter),
 		single(kafkaPackage, "TimestampRouter", "timestamp-router", timestampRouterFields(), timestampRouter),
+		single(kafkaPackage, "ValueToKey", "value-to-key", []connect.Field{
+			{Name: "fields", Type: connect.TypeList, Required: true, Importance: connect.High, Doc: "Fields of the value that make the key."}, replaceNull()}, valueToKey),
+		single(kafkaPackage, "DropHeaders", "drop-headers", []connect.Field{
+			{Name: "headers", Type: connect.TypeList, Required: true, Importance: connect.High, Doc: "The names of headers to remove."}}, dropHeaders),
+		single(kafkaPackage, "InsertHeader", "insert-header", []connect.Field{
+			{Name: "header", Type: connect.TypeString, Required: true, Importance: connect.High, Doc: "The name of the header."},
+			{Name: "value.literal", Type: connect.TypeString, NoDefault: true, Importance: connect.High, Doc: "Its value."}}, insertHeader),
 		test("HasHeaderKey", "has-header", hasHeaderKey, connect.Field{Name: "name", Type: connect.TypeString, Required: true, Importance: connect.Medium, Doc: "The name of the header."}),
 		test("RecordIsTombstone", "is-tombstone", recordIsTombstone),
 		test("TopicNameMatches", "topic-matches", topicNameMatches, connect.Field{Name: "pattern", Type: connect.TypeString, Required: true, Importance: connect.Medium, Doc: "The expression that the topic must match as a whole."}),
 	}
 	for _, pair := range [][]class{
+		sided("Cast", "cast", castFields(), cast),
+		sided("ExtractField", "extract-field", extractFieldFields(), extractField),
+		sided("Flatten", "flatten", []connect.Field{
+			{Name: "delimiter", Type: connect.TypeString, Default: ".", Importance: connect.Medium, Doc: "What stands between the parts of a name."}}, flatten),
+		sided("HeaderFrom", "header-from", headerFromFields(), headerFrom),
+		sided("HoistField", "hoist-field", []connect.Field{
+			{Name: "field", Type: connect.TypeString, Required: true, Importance: connect.Medium, Doc: "The name of the one field."}}, hoistField),
+		sided("InsertField", "insert-field", insertFieldFields(), insertField),
+		sided("MaskField", "mask-field", maskFieldFields(), maskField),
 		sided("ReplaceField", "replace-field", replaceFieldFields(), replaceField),
+		sided("SetSchemaMetadata", "set-schema-metadata", []connect.Field{
+			{Name: "schema.name", Type: connect.TypeString, NoDefault: true, Importance: connect.High, Doc: "The schema's name."},
+			{Name: "schema.version", Type: connect.TypeInt, NoDefault: true, Importance: connect.High, Doc: "The schema's version."}, replaceNull()}, setSchemaMetadata),
+		sided("TimestampConverter", "timestamp-converter", timestampConverterFields(), timestampConverter),
 	} {
 		out = append(out, pair...)
 	}

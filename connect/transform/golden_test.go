@@ -97,6 +97,14 @@ func (c *goldenCase) chain(t *testing.T) (*Chain, []connect.FieldResult) {
 	return New(config)
 }
 
+// noErrors are the cases in which Java fails and we don't.
+var noErrors = map[string]string{
+	"MaskField null":                "a tombstone passes",
+	"MaskField null with schema":    "a tombstone passes",
+	"SetSchemaMetadata on a string": "Java asks any schema for fields",
+	"ExtractField null with schema": "Java's answer failed when it was written: a null under a required field's schema",
+}
+
 // TestAsJava compares every transform and predicate with the recorded answers of the Java classes.
 func TestAsJava(t *testing.T) {
 	cases, answers := readGolden(t)
@@ -115,8 +123,8 @@ func TestAsJava(t *testing.T) {
 			want := answers[c.Name]
 			switch {
 			case want.Error != nil:
-				if err == nil {
-					t.Errorf("no error; Java: %s", *want.Error)
+				if _, ok := noErrors[c.Name]; (err == nil) != ok {
+					t.Errorf("gave %v; Java: %s", err, *want.Error)
 				}
 			case err != nil:
 				t.Errorf("%v; Java had no error", err)

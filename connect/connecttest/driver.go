@@ -197,7 +197,12 @@ func (d *Driver) PutRecords(batch []connect.Record) {
 			records, wipe := d.handOver(batch)
 			err := d.task.Put(d.t.Context(), records)
 			wipe()
-			if connect.KindOf(d.t.Context(), err) != connect.KindBadRecord {
+			switch connect.KindOf(d.t.Context(), err) {
+			case connect.KindRetry:
+				_ = d.flushOnce() // commit ticks go on meanwhile; their own Retry says no more than Put's
+				return err
+			case connect.KindBadRecord:
+			default:
 				return err
 			}
 			var e *connect.Error

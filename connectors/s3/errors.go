@@ -31,7 +31,7 @@ func classify(ctx context.Context, bucket, what string, err error) error {
 	case "AccessDenied", "AllAccessDisabled", "AccountProblem":
 		return connect.BadConfig("aws.access.key.id", fmt.Errorf("the credentials may not do this: grant s3:PutObject, s3:AbortMultipartUpload, "+
 			"s3:ListBucket and s3:ListBucketMultipartUploads on bucket %q (%w)", bucket, err))
-	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "TokenRefreshRequired":
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "TokenRefreshRequired", "XAdminUserNotFound":
 		return connect.BadConfig("aws.secret.access.key", fmt.Errorf("the store refuses the credentials: check key id and secret (%w)", err))
 	case "PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
 		return connect.BadConfig("s3.region", fmt.Errorf("bucket %q is in another region (%w)", bucket, err))

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"fmt"
@@ -144,9 +143,7 @@ func (g *gateway) objects(t testing.TB, bucket string) map[string]string {
 func (g *gateway) lines(t testing.TB, bucket string) []string {
 	var out []string
 	for _, text := range g.objects(t, bucket) {
-		for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
-			out = append(out, s.Text())
-		}
+		out = append(out, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
 	}
 	slices.Sort(out)
 	return out

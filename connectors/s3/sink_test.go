@@ -89,14 +89,14 @@ func TestSameObjects(t *testing.T) {
 				for step := 0; d.Put(1+step%5) > 0; step++ {
 					commit := step%3 != 1
 					d.Flush(commit || !disturbed)
-					if disturbed && step%2 == 1 {
+					if disturbed && (step%9 == 4 || step%9 == 8) { // in between more than one object's records are put
 						d.Kill()
 						d.Open()
 						d.Assign(a0)
 					}
 				}
-				for range 6 { // objects that are closed by the clock
-					d.Flush(true)
+				if !c.exact {
+					d.Drain()
 				}
 				d.Close()
 				bucket := w.Config["s3.bucket.name"]
@@ -197,15 +197,20 @@ func TestMemory(t *testing.T) {
 			}
 			d.FeedData(tp, connect.Data{}, connecttest.JSON(text))
 		}
-		d.OpenTask(connect.Task{Config: w.Config, Instance: connect.Instance{Log: quiet()}, ScratchDir: scratchDir, ScratchMax: 1 << 30, MemoryBytes: 1})
+		task := connect.Task{Config: w.Config, Instance: connect.Instance{Log: quiet()}, ScratchDir: scratchDir, ScratchMax: 1 << 30, MemoryBytes: 1}
+		d.OpenTask(task)
 		d.Assign(tp)
 		k := d.Task().(*sink)
 		for d.Put(20) > 0 {
-			if k.memory > k.memoryMax+20*110<<10 {
+			if k.memory > k.memoryMax+30*110<<10 {
 				t.Fatalf("open files hold %d bytes of at most %d", k.memory, k.memoryMax)
 			}
 			d.Flush(true)
 		}
+		d.Kill() // what the early cuts have left open is closed by a task that closes at once
+		w.Config["rotate.idle.ms"] = "0"
+		d.OpenTask(task)
+		d.Assign(tp)
 		d.Drain()
 		d.Close()
 		objects := server.objects(t, w.Config["s3.bucket.name"])
@@ -215,6 +220,8 @@ func TestMemory(t *testing.T) {
 		if scratchDir == "" && (len(objects) < 2 || len(objects) > 50) {
 			t.Errorf("without a scratch folder there are %d objects", len(objects))
 		}
-		d.CheckContent()
+		if got, want := server.lines(t, w.Config["s3.bucket.name"]), w.Want(d.Records()); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%d lines differ from %d records", len(got), len(want))
+		}
 	}
 }

@@ -197,3 +197,49 @@ func TestErrorsNameTheField(t *testing.T) {
 		t.Errorf("the error does not name a.b: %v", err)
 	}
 }
+
+// TestFloatTextIsCopiedOnlyWhereJavaWritesTheSame goes through texts at the borders of the shortcut.
+func TestFloatTextIsCopiedOnlyWhereJavaWritesTheSame(t *testing.T) {
+	copied := 0
+	for _, k := range []connect.Kind{connect.Float32, connect.Float64} {
+		for _, text := range []string{"0.0", "-0.0", "0.00", "1.0", "1.50", "01.5", "1.", ".5", "1", "0.001", "0.0009", "0.0010", "9999999.5", "10000000.5",
+			"123.456", "123.4567", "16777217.0", "1e5", "1.5e3", "NaN", "-Infinity", "3.14159265358979", "3.141592653589793", "-12.25", "0.1", "100.0", "999.999", "0.30000000000000004"} {
+			v := connect.NumberText(k, text)
+			if isJavaFloat(text, k) {
+				copied++
+				if want := string(appendFloat(nil, v.Float(), floatBits(k))); want != text {
+					t.Errorf("%s %s would be copied; Java writes %s", k, text, want)
+				}
+			}
+		}
+	}
+	if copied < 10 {
+		t.Errorf("only %d texts are copied", copied)
+	}
+}
+
+func TestCharsets(t *testing.T) {
+	for _, name := range []string{"UTF-8", "UTF-16", "utf_16le", "UTF-16BE"} {
+		c := open(t, "string", map[string]string{"converter.encoding": name})
+		text := "a Grüße 😀"
+		d := connect.DataOf(nil, connect.StringValue(text))
+		b, _, err := c.Encode(nil, "", &d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := connect.EncodedData(b, c.Codec())
+		if err := e.Decode(); err != nil || e.Value().Str() != text {
+			t.Errorf("%s: %q came back as %q, %v", name, text, e.Value().Str(), err)
+		}
+	}
+	for name, want := range map[string]string{"US-ASCII": "Gr\uFFFD", "latin1": "Grü", "UTF-8": "Gr\uFFFD", "UTF-16BE": "\u4772\uFFFD"} {
+		c := open(t, "string", map[string]string{"converter.encoding": name})
+		d := connect.EncodedData([]byte("Gr\xfc"), c.Codec())
+		if err := d.Decode(); err != nil || d.Value().Str() != want {
+			t.Errorf("%s: %q, want %q", name, d.Value().Str(), want)
+		}
+	}
+	if _, err := New("string", map[string]string{"converter.encoding": "EBCDIC"}, false); err == nil {
+		t.Error("an unknown character set was accepted")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/weirlog/weir/connect"
@@ -105,6 +106,33 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	}
 	exp = bytes.TrimLeft(exp[1:], "0")
 	return append(dst, exp...)
+}
+
+// isJavaFloat reports whether a float's text is surely what Java would write: a plain decimal between 0.001 and 10^7 of so
+// few digits that no shorter text names the same float.
+func isJavaFloat(text string, k connect.Kind) bool {
+	whole, fraction, ok := strings.Cut(strings.TrimPrefix(text, "-"), ".")
+	maxDigits := 15
+	if k == connect.Float32 {
+		maxDigits = 6
+	}
+	if !ok || whole == "" || fraction == "" || len(whole) > 7 || len(whole)+len(fraction) > maxDigits {
+		return false
+	}
+	for i := range len(whole) {
+		if whole[i] < '0' || whole[i] > '9' {
+			return false
+		}
+	}
+	for i := range len(fraction) {
+		if fraction[i] < '0' || fraction[i] > '9' {
+			return false
+		}
+	}
+	if whole[0] == '0' && (len(whole) > 1 || strings.HasPrefix(fraction, "000") || fraction == "0" || fraction == "00") {
+		return false
+	}
+	return fraction == "0" || fraction[len(fraction)-1] != '0'
 }
 
 // isFinite reports whether a float's text is a JSON number.

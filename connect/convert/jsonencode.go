@@ -75,6 +75,9 @@ func (w jsonWriter) scalar(dst []byte, v connect.Value) ([]byte, error) {
 		}
 		return strconv.AppendInt(dst, v.Int(), 10), nil
 	case connect.Float32, connect.Float64:
+		if text, ok := v.Text(); ok && isJavaFloat(text, v.Kind()) {
+			return append(dst, text...), nil
+		}
 		f := v.Float()
 		if isFinite(f) {
 			return appendFloat(dst, f, floatBits(v.Kind())), nil

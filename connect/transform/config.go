@@ -70,7 +70,10 @@ func Classes() []ClassInfo {
 
 // commonFields are the keys that every transform or predicate has beside its own.
 func commonFields(k Kind) []connect.Field {
-	out := []connect.Field{{Name: "type", Type: connect.TypeClass, Required: true, Importance: connect.High, Doc: "The class of the " + string(k) + "."}}
+	out := []connect.Field{
+		{Name: "type", Type: connect.TypeClass, Required: true, Importance: connect.High, Doc: "The class of the " + string(k) + "."},
+		{Name: "plugin.version", Type: connect.TypeString, NoDefault: true, Importance: connect.Medium, Doc: "Accepted and left aside: there is one version of each " + string(k) + "."},
+	}
 	if k == KindTransform {
 		out = append(out,
 			connect.Field{Name: "predicate", Type: connect.TypeString, Importance: connect.Medium, Doc: "The predicate that says which records this transform is applied to."},

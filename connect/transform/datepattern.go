@@ -20,8 +20,9 @@ type patternPart struct {
 	text   string
 }
 
-// patternLetters are the letters we know; the others of Java's are refused.
-const patternLetters = "yYMLdDHhkKmsSaEuzZXGw"
+// patternLetters are the letters we know. The others of Java's, those that count weeks, depend on its locale and are
+// refused.
+const patternLetters = "yMLdDHhkKmsSaEuzZXG"
 
 // parseDatePattern reads a pattern: letters, 'quoted text', anything else as it stands.
 func parseDatePattern(text string) (*datePattern, error) {
@@ -43,7 +44,7 @@ func parseDatePattern(text string) (*datePattern, error) {
 			i += end + 2
 		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
 			if strings.IndexByte(patternLetters, c) < 0 {
-				return nil, fmt.Errorf("the date pattern %q has the unknown letter %q", text, c)
+				return nil, fmt.Errorf("the date pattern %q has the letter %q, which is not supported", text, c)
 			}
 			n := 1
 			for i+n < len(text) && text[i+n] == c {
@@ -81,7 +82,7 @@ func (p patternPart) format(t time.Time) string {
 		return s
 	}
 	switch p.letter {
-	case 'y', 'Y':
+	case 'y':
 		if p.n == 2 {
 			return fmt.Sprintf("%02d", t.Year()%100)
 		}
@@ -115,9 +116,6 @@ func (p patternPart) format(t time.Time) string {
 		return name(t.Weekday().String())
 	case 'u':
 		return pad((int(t.Weekday())+6)%7 + 1)
-	case 'w':
-		_, week := t.ISOWeek()
-		return pad(week)
 	case 'G':
 		return "AD"
 	case 'z':
@@ -205,7 +203,7 @@ func (f *dateFields) read(p patternPart, text string, abutting bool) (rest strin
 
 func (f *dateFields) set(p patternPart, v, digits int) {
 	switch p.letter {
-	case 'y', 'Y':
+	case 'y':
 		if p.n <= 2 && digits == 2 {
 			// Java's window: 80 years back to 20 years on; the century's turn is far from both for some time.
 			if v += 2000; v >= 2047 {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"time"
 )
 
@@ -114,7 +115,7 @@ func ParseBatch(data []byte) (Batch, error) {
 		return nil, fmt.Errorf("%w: length %d is beyond the %d bytes there are", ErrCorruptBatch, size, len(data))
 	}
 	b := Batch(data[:size:size])
-	if b.LastOffsetDelta() < 0 || b.BaseOffset() < 0 || b.LastOffset() < b.BaseOffset() || b.RecordCount() < 0 {
+	if b.LastOffsetDelta() < 0 || b.BaseOffset() < 0 || b.LastOffset() < b.BaseOffset() || b.LastOffset() == math.MaxInt64 || b.RecordCount() < 0 {
 		return nil, fmt.Errorf("%w: base offset %d, last offset delta %d, %d records", ErrCorruptBatch, b.BaseOffset(), b.LastOffsetDelta(), b.RecordCount())
 	}
 	return b, nil

@@ -61,6 +61,7 @@ const (
 	framePlaceBytes = 16 // file and place before an append's batch
 	maxStateBytes   = 4096
 	maxNameBytes    = 512
+	maxNumber       = 1 << 62 // of logs, frames and files: what no store reaches
 )
 
 // fixedBytes is the size of the body's fields before frame.body.
@@ -148,6 +149,9 @@ func (f *frame) parseFixed(fixed []byte) error {
 		f.bytes, f.crc = be.Uint32(fixed[16:]), be.Uint32(fixed[20:])
 	case frameTruncate:
 		f.end, f.nextFile = int64(be.Uint64(fixed[16:])), be.Uint64(fixed[24:])
+	}
+	if f.number > maxNumber || f.seq > maxNumber || f.file > maxNumber || f.nextFile > maxNumber {
+		return fmt.Errorf("frame of kind %d: log %d, sequence %d, file %d, next file %d: out of range", f.kind, f.number, f.seq, f.file, f.nextFile)
 	}
 	if f.place < 0 || f.end < 0 || f.prevEnd < 0 {
 		return fmt.Errorf("frame of kind %d: place %d, end %d, previous end %d", f.kind, f.place, f.end, f.prevEnd)

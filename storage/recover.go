@@ -183,7 +183,7 @@ func (s *Store) clean() error {
 		number, ok := parseDirName(name)
 		if !ok || number >= s.nextNumber {
 			s.log.Warn("unknown folder is left alone", "folder", dir)
-			if ok && number < 1<<62 {
+			if ok && number < maxNumber {
 				s.nextNumber = number + 1
 			}
 			continue

@@ -9,6 +9,8 @@ package connectors
 import (
 	"github.com/weirlog/weir/connect"
 	"github.com/weirlog/weir/connectors/file"
+	"github.com/weirlog/weir/connectors/postgres"
+	"github.com/weirlog/weir/connectors/s3"
 )
 
 // All gives every connector that is built in, in the order in which they are listed.
@@ -16,5 +18,7 @@ func All() []connect.Connector {
 	return []connect.Connector{
 		file.Source(),
 		file.Sink(),
+		postgres.Connector(),
+		s3.Connector(),
 	}
 }

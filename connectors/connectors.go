@@ -18,6 +18,7 @@ func All() []connect.Connector {
 	return []connect.Connector{
 		file.Source(),
 		file.Sink(),
+		s3.Connector(),
 		postgres.Connector(),
 		s3.Connector(),
 	}

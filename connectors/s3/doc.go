@@ -16,7 +16,7 @@
 //  2. Objects of a partition are put in the order of their offsets, and none beyond an end that is not committed yet.
 //  3. An offset is answered as durable when the objects of all records before it have been put.
 //  4. An object's bytes follow from its records: no time, no host and no random number goes into them.
-//  5. Open groups stay in memory up to the task's budget, then in its scratch folder; with no room in either the largest
+//  5. Open groups stay in memory up to the task's budget, then in its scratch folder; with no room left in either the largest
 //     group is cut early, by the committed path of invariant 1.
 //
 // The design that lost: closing on wall-clock time and finding overlaps afterwards by conditional writes, as others do.

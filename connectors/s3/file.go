@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 const (
@@ -35,9 +34,9 @@ const (
 // content is a run of bytes: what has been spilled to the scratch folder, then chunks in memory.
 type content struct {
 	chunks  [][]byte
-	memory  int64  // capacity of chunks
-	spilled int64  // bytes in the scratch file
-	scratch string // path of the scratch file, "" for none
+	memory  int64    // capacity of chunks
+	spilled int64    // bytes in the scratch file
+	scratch *os.File // nil for none
 }
 
 func (c *content) empty() bool { return c.spilled == 0 && len(c.chunks) == 0 }
@@ -62,85 +61,58 @@ func (c *content) append(b []byte) {
 	}
 }
 
-// read gives the whole content from its beginning; the caller closes it.
-func (c *content) read() (io.ReadCloser, error) {
+// read gives the whole content from its beginning.
+func (c *content) read() io.Reader {
 	readers := make([]io.Reader, 0, len(c.chunks)+1)
-	var f *os.File
-	if c.scratch != "" {
-		var err error
-		if f, err = os.Open(c.scratch); err != nil {
-			return nil, fmt.Errorf("read scratch: %w", err)
-		}
-		readers = append(readers, io.LimitReader(f, c.spilled))
+	if c.scratch != nil {
+		readers = append(readers, io.NewSectionReader(c.scratch, 0, c.spilled))
 	}
 	for _, chunk := range c.chunks {
 		readers = append(readers, bytes.NewReader(chunk))
 	}
-	return contentReader{io.MultiReader(readers...), f}, nil
+	return io.MultiReader(readers...)
 }
 
-type contentReader struct {
-	io.Reader
-	file *os.File
-}
-
-func (r contentReader) Close() error {
-	if r.file == nil {
-		return nil
-	}
-	return r.file.Close()
-}
-
-// scratch is the task's folder for what memory can't hold. Nothing in it outlives the task.
+// scratch is room on disk for what memory can't hold. Its files have no names, so nothing outlives the task, however it
+// ends.
 type scratch struct {
-	dir      string // "" for none
+	dir      string
 	maxBytes int64
 	used     int64
-	files    int
 }
 
-// openScratch removes what an earlier task has left.
-func openScratch(dir string, maxBytes int64) (*scratch, error) {
+// tempScratchBytes is how much of the machine's folder for temporary files is used when the worker gives no folder.
+const tempScratchBytes = 1 << 30
+
+func openScratch(dir string, maxBytes int64) *scratch {
 	if dir == "" {
-		return &scratch{}, nil
+		return &scratch{dir: os.TempDir(), maxBytes: tempScratchBytes}
 	}
-	old, err := filepath.Glob(filepath.Join(dir, "*.open"))
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range old {
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("clear scratch: %w", err)
-		}
-	}
-	return &scratch{dir: dir, maxBytes: maxBytes}, nil
+	return &scratch{dir: dir, maxBytes: maxBytes}
 }
 
-// room tells whether a content's chunks fit into the folder.
-func (s *scratch) room(c *content) bool { return s.dir != "" && s.used+c.memory <= s.maxBytes }
+// room tells whether a content's chunks fit.
+func (s *scratch) room(c *content) bool { return s.used+c.memory <= s.maxBytes }
 
 // spill moves a content's chunks to its scratch file. After an error the content is as it was.
 func (s *scratch) spill(c *content) error {
-	path := c.scratch
-	if path == "" {
-		s.files++
-		path = filepath.Join(s.dir, fmt.Sprintf("%d.open", s.files))
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("spill: %w", err)
-	}
-	c.scratch = path
-	at := c.spilled
-	for _, chunk := range c.chunks {
-		if _, err := f.WriteAt(chunk, at); err != nil {
+	if c.scratch == nil {
+		f, err := os.CreateTemp(s.dir, "weir-s3-*.open")
+		if err != nil {
+			return fmt.Errorf("spill: %w", err)
+		}
+		if err := os.Remove(f.Name()); err != nil {
 			f.Close()
 			return fmt.Errorf("spill: %w", err)
 		}
-		at += int64(len(chunk))
+		c.scratch = f
 	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("spill: %w", err)
+	at := c.spilled
+	for _, chunk := range c.chunks {
+		if _, err := c.scratch.WriteAt(chunk, at); err != nil {
+			return fmt.Errorf("spill: %w", err)
+		}
+		at += int64(len(chunk))
 	}
 	s.used += at - c.spilled
 	c.spilled, c.chunks, c.memory = at, nil, 0
@@ -148,16 +120,11 @@ func (s *scratch) spill(c *content) error {
 }
 
 // drop frees a content.
-func (s *scratch) drop(c *content) error {
+func (s *scratch) drop(c *content) {
 	c.chunks, c.memory = nil, 0
-	if c.scratch == "" {
-		return nil
+	if c.scratch != nil {
+		s.used -= c.spilled
+		c.scratch.Close()
+		c.scratch, c.spilled = nil, 0
 	}
-	s.used -= c.spilled
-	path := c.scratch
-	c.scratch, c.spilled = "", 0
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("clear scratch: %w", err)
-	}
-	return nil
 }

@@ -117,6 +117,9 @@ func (p *partition) cut() bool {
 // committed takes note of a commit.
 func (p *partition) committed(c connect.Committed) {
 	p.told = c
+	if len(p.closed) == 0 && p.open == nil {
+		p.base = max(p.base, c.Offset) // the worker has filtered what followed
+	}
 	g := p.awaiting()
 	if g == nil {
 		return

@@ -20,7 +20,6 @@ import (
 var (
 	errNull    = errors.New("the value is null: set behavior.on.null.values to ignore or write to go on")
 	errNullKey = errors.New("the key is null, and store.kafka.keys stores keys")
-	errMemory  = errors.New("open objects fill the task's memory and scratch folder: waiting for the commit that lets the largest be put")
 )
 
 // sink is the task: partitions, what their files hold, and the way into the bucket.
@@ -63,9 +62,6 @@ func open(ctx context.Context, task connect.Task) (connect.SinkTask, error) {
 	}
 	k := newSink(task, s)
 	k.upload.client = client
-	if k.scratch, err = openScratch(task.ScratchDir, task.ScratchMax); err != nil {
-		return nil, err
-	}
 	return k, nil
 }
 
@@ -80,6 +76,7 @@ func newSink(task connect.Task, s *connect.Settings) *sink {
 		onNull:       strings.ToLower(s.String("behavior.on.null.values")),
 		keys:         s.Bool("store.kafka.keys"),
 		headers:      s.Bool("store.kafka.headers"),
+		scratch:      openScratch(task.ScratchDir, task.ScratchMax),
 		memoryMax:    max(task.MemoryBytes, 16<<20) / 2, // the rest: a part on its way, a compressor, one line
 		retryAfter:   s.Millis("retry.backoff.ms"),
 		partitions:   map[connect.TopicPartition]*partition{},
@@ -119,7 +116,6 @@ func (k *sink) Assign(_ context.Context, added []connect.Assigned) ([]connect.St
 
 // Revoke drops what is open: the next owner reads it again from what is committed.
 func (k *sink) Revoke(_ context.Context, gone []connect.TopicPartition) error {
-	var err error
 	for _, tp := range gone {
 		p := k.partitions[tp]
 		if p == nil {
@@ -130,10 +126,10 @@ func (k *sink) Revoke(_ context.Context, gone []connect.TopicPartition) error {
 			p.closed = append(p.closed, p.open)
 		}
 		for _, g := range p.closed {
-			err = errors.Join(err, k.drop(g))
+			k.drop(g)
 		}
 	}
-	return err
+	return nil
 }
 
 func (k *sink) Put(ctx context.Context, records []connect.Record) error {
@@ -253,59 +249,6 @@ func (k *sink) nextSchedule(now time.Time) time.Time {
 	return midnight.Add((local.Sub(midnight)/k.schedule + 1) * k.schedule)
 }
 
-// relieve moves the largest files' chunks to the scratch folder until half of the memory is free. Without room there it
-// proposes to cut the group that holds most, which frees memory once that is committed: see makeRoom.
-func (k *sink) relieve() error {
-	for k.memory > k.memoryMax/2 {
-		largest, holder := k.largest()
-		if largest == nil {
-			return nil
-		}
-		if !k.scratch.room(largest) {
-			holder.cut()
-			return nil
-		}
-		freed := largest.memory
-		if err := k.scratch.spill(largest); err != nil {
-			return err
-		}
-		k.memory -= freed
-	}
-	return nil
-}
-
-func (k *sink) largest() (largest *content, holder *partition) {
-	for _, p := range k.partitions {
-		for _, g := range append(p.closed[:len(p.closed):len(p.closed)], p.open) {
-			if g == nil {
-				continue
-			}
-			for _, f := range g.files {
-				for i := range f.contents {
-					if c := &f.contents[i]; c.memory > 0 && (largest == nil || c.memory > largest.memory) {
-						largest, holder = c, p
-					}
-				}
-			}
-		}
-	}
-	return largest, holder
-}
-
-// makeRoom refuses a Put while the memory is full.
-func (k *sink) makeRoom() error {
-	if k.memory <= k.memoryMax {
-		return nil
-	}
-	if err := k.relieve(); err != nil {
-		return err
-	}
-	if k.memory > k.memoryMax {
-		return connect.Retry(0, errMemory)
-	}
-	return nil
-}
-
 func (k *sink) Flush(ctx context.Context, committed []connect.Committed) (connect.Flushed, error) {
 	for _, c := range committed {
 		if p := k.partitions[c.TopicPartition]; p != nil {
@@ -349,9 +292,7 @@ func (k *sink) putReady(ctx context.Context) error {
 				}
 				f.done = true
 			}
-			if err := k.drop(g); err != nil {
-				return err
-			}
+			k.drop(g)
 			p.put()
 		}
 	}
@@ -378,14 +319,8 @@ func (k *sink) putFile(ctx context.Context, p *partition, f *file) error {
 		if c.empty() {
 			continue
 		}
-		content, err := c.read()
-		if err != nil {
-			return err
-		}
 		key := k.key(p, f, kind)
-		err = k.upload.put(ctx, key, tags, content)
-		content.Close()
-		if err != nil {
+		if err := k.upload.put(ctx, key, tags, c.read()); err != nil {
 			return classify(ctx, k.bucket, "put object "+key, err)
 		}
 		k.objects.Add(1)
@@ -416,18 +351,6 @@ func (k *sink) key(p *partition, f *file, kind int) string {
 		b.WriteString(".gz")
 	}
 	return b.String()
-}
-
-// drop frees what a group holds.
-func (k *sink) drop(g *group) error {
-	var err error
-	for _, f := range g.files {
-		for i := range f.contents {
-			k.memory -= f.contents[i].memory
-			err = errors.Join(err, k.scratch.drop(&f.contents[i]))
-		}
-	}
-	return err
 }
 
 // Stats reports objects_put. What is open shows as the partitions' lag.

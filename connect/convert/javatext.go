@@ -92,9 +92,16 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 		}
 		return dst
 	}
-	var scratch [32]byte
+	var scratch, room [32]byte
 	text := strconv.AppendFloat(scratch[:0], f, 'e', -1, bits)
 	e := bytes.IndexByte(text, 'e')
+	if bytes.IndexByte(text[:e], '.') < 0 {
+		// Java gives two digits at least, the nearest two: 4.9E-324 where the shortest text is 5E-324.
+		two := strconv.AppendFloat(room[:0], f, 'e', 1, bits)
+		if g, _ := strconv.ParseFloat(string(two), bits); g == f {
+			text, e = two, bytes.IndexByte(two, 'e')
+		}
+	}
 	dst = append(dst, text[:e]...)
 	if bytes.IndexByte(text[:e], '.') < 0 {
 		dst = append(dst, '.', '0')

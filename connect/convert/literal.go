@@ -131,18 +131,17 @@ func (p *literalParser) parse(embedded bool, depth int) (*typed, error) {
 		return &typed{literalBool, connect.BoolValue(false)}, nil
 	}
 	start := p.mark()
-	var t *typed
-	err := errNoLiteral
-	switch {
-	case p.take("["):
-		t, err = p.list(depth)
-	case p.take("{"):
-		t, err = p.mapping(depth)
+	list := p.take("[")
+	if list || p.take("{") {
+		read := p.mapping
+		if list {
+			read = p.list
+		}
+		if t, err := read(depth); err == nil {
+			return t, nil
+		}
+		p.rewind(start)
 	}
-	if err == nil {
-		return t, nil
-	}
-	p.rewind(start)
 	token := p.next()
 	trimmed := strings.TrimSpace(token)
 	if trimmed == "" {

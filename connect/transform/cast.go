@@ -327,7 +327,13 @@ func javaFloat(f float64, bits int) string {
 	}
 	mantissa, exp, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, bits), "e")
 	if !strings.Contains(mantissa, ".") {
-		mantissa += ".0"
+		// Java gives two digits at least, the nearest two: 4.9E-324 where the shortest text is 5E-324.
+		two := strconv.FormatFloat(f, 'e', 1, bits)
+		if g, _ := strconv.ParseFloat(two, bits); g == f {
+			mantissa, exp, _ = strings.Cut(two, "e")
+		} else {
+			mantissa += ".0"
+		}
 	}
 	n, _ := strconv.Atoi(exp)
 	return mantissa + "E" + strconv.Itoa(n)

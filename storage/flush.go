@@ -299,10 +299,10 @@ func (s *Store) cut(c *capture) {
 	for _, g := range c.garbage {
 		p := path.Join(c.log.dir(), g.name)
 		if g.size == 0 {
-			s.files.evict(handleKey{c.log.number, g.file})
 			if err := s.opts.FS.Remove(p); err != nil && !vfs.IsNotExist(err) {
 				s.log.Warn("old segment stays until the next start", "file", p, "error", err)
 			}
+			s.files.evict(handleKey{c.log.number, g.file}) // after the removal: nobody can open it again
 			continue
 		}
 		if err := s.truncateFile(p, g.size); err != nil && !vfs.IsNotExist(err) {
@@ -341,11 +341,11 @@ func (s *Store) removeDir(number uint64, dir string) error {
 		return err
 	}
 	for _, name := range names {
-		if file, ok := parseFileName(name); ok {
-			s.files.evict(handleKey{number, file})
-		}
 		if err := s.opts.FS.Remove(path.Join(dir, name)); err != nil {
 			return err
+		}
+		if file, ok := parseFileName(name); ok {
+			s.files.evict(handleKey{number, file})
 		}
 	}
 	return s.opts.FS.Remove(dir)

@@ -334,7 +334,7 @@ var errStop = errors.New("stop")
 // MaxTimestamp returns the first record with the largest timestamp, or offset -1. May read the disk.
 func (l *Log) MaxTimestamp() (offset, timestamp int64, err error) {
 	l.mu.Lock()
-	largest := int64(-1)
+	start, end, largest := l.start, l.end, int64(-1)
 	for i := range l.segments {
 		largest = max(largest, l.segments[i].maxTimestamp)
 	}
@@ -342,7 +342,39 @@ func (l *Log) MaxTimestamp() (offset, timestamp int64, err error) {
 	if largest < 0 {
 		return -1, -1, nil
 	}
+	if offset, timestamp, err = l.OffsetForTime(largest); err != nil || offset >= 0 {
+		return offset, timestamp, err
+	}
+	// The batch that had it was cut off, so the segments know only a bound: look at all that is left.
+	if largest, err = l.scanMaxTimestamp(start, end); err != nil || largest < 0 {
+		return -1, -1, err
+	}
 	return l.OffsetForTime(largest)
+}
+
+// scanMaxTimestamp reads the batches of [next, end).
+func (l *Log) scanMaxTimestamp(next, end int64) (largest int64, err error) {
+	largest = -1
+	for next < end {
+		batches, err := l.Read(next, end, 1<<20, nil)
+		if errors.Is(err, ErrOffsetOutOfRange) || err == nil && len(batches) == 0 {
+			return largest, nil
+		}
+		if err != nil {
+			return -1, err
+		}
+		for _, data := range batches {
+			for len(data) > 0 {
+				b, err := ParseBatch(data)
+				if err != nil {
+					return -1, err
+				}
+				largest = max(largest, b.MaxTimestamp())
+				data, next = data[len(b):], b.LastOffset()+1
+			}
+		}
+	}
+	return largest, nil
 }
 
 // Truncate removes every batch that reaches to end or beyond. The new end is end, or the base of a batch that straddled it.

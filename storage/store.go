@@ -37,6 +37,7 @@ type Store struct {
 
 	mu          sync.Mutex // guards what follows
 	err         error      // why the store ended
+	isClosed    bool
 	logs        map[LogID]*Log
 	nextNumber  uint64
 	wal         wal
@@ -143,6 +144,9 @@ func (s *Store) runCommits(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			for _, done := range s.takeReady() {
+				done()
+			}
 			return nil
 		case <-s.wake:
 		}
@@ -208,7 +212,11 @@ func (s *Store) Close() error {
 	if err == nil {
 		err = s.Flush(now)
 	}
-	if errors.Is(s.Err(), ErrStoreClosed) {
+	s.mu.Lock()
+	isClosed := s.isClosed
+	s.isClosed = true
+	s.mu.Unlock()
+	if isClosed {
 		return nil
 	}
 	s.fail(ErrStoreClosed)

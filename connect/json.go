@@ -1,7 +1,9 @@
 package connect
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -24,6 +26,54 @@ func (j JSONText) Append(dst []byte, s *Schema, v Value) ([]byte, error) {
 		return dst, err
 	}
 	return out, nil
+}
+
+// AppendData is Append for data that may still be encoded. JSON that nobody has changed is checked and copied, without
+// line feeds; of JsonConverter's {"schema": …, "payload": …} the payload is written.
+func (j JSONText) AppendData(dst []byte, d *Data) ([]byte, error) {
+	if b, format, ok := d.Encoded(); ok && format == "json" && !hasSchema(b) {
+		return appendJSONLine(dst, b)
+	}
+	if err := d.Decode(); err != nil {
+		return dst, err
+	}
+	return j.Append(dst, d.Schema(), d.Value())
+}
+
+// IsNullJSON is [Data.IsNull] for data that may still be encoded; it decodes only what it has to.
+func (d *Data) IsNullJSON() (bool, error) {
+	b, format, ok := d.Encoded()
+	if ok && format == "json" && !hasSchema(b) {
+		return string(bytes.TrimSpace(b)) == "null", nil
+	}
+	if err := d.Decode(); err != nil {
+		return false, err
+	}
+	return d.IsNull(), nil
+}
+
+// hasSchema tells whether JSON looks like JsonConverter's envelope.
+func hasSchema(b []byte) bool {
+	b = bytes.TrimLeft(b, " \t\r\n")
+	if len(b) == 0 || b[0] != '{' {
+		return false
+	}
+	b = bytes.TrimLeft(b[1:], " \t\r\n")
+	return bytes.HasPrefix(b, []byte(`"schema"`)) || bytes.HasPrefix(b, []byte(`"payload"`))
+}
+
+func appendJSONLine(dst, b []byte) ([]byte, error) {
+	if !json.Valid(b) {
+		return dst, fmt.Errorf("%w: not JSON: %.80q", ErrNotDecoded, b)
+	}
+	if bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 {
+		return append(dst, b...), nil
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, b); err != nil {
+		return dst, err
+	}
+	return append(dst, line.Bytes()...), nil
 }
 
 func (j JSONText) append(dst []byte, s *Schema, v Value) ([]byte, error) {

@@ -56,3 +56,26 @@ func FuzzAppendJSONString(f *testing.F) {
 		}
 	})
 }
+
+func TestAppendDataCopiesJSON(t *testing.T) {
+	codec := &Codec{Format: "json", Decode: func(b []byte) (*Schema, Value, error) { return nil, StringValue("decoded"), nil }}
+	for text, want := range map[string]string{
+		`{"n":1.50}`:                     `{"n":1.50}`,
+		"{\n \"a\" : 1 }":                `{"a":1}`,
+		`{"schema":null,"payload":{}}`:   `"decoded"`,
+		` { "payload":{},"schema":null}`: `"decoded"`,
+		`{"cut":`:                        ``,
+	} {
+		d := EncodedData([]byte(text), codec)
+		got, err := (JSONText{}).AppendData(nil, &d)
+		if string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]bool{` null `: true, `{}`: false, `"null"`: false} {
+		d := EncodedData([]byte(text), codec)
+		if got, err := d.IsNullJSON(); got != want || err != nil {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+}

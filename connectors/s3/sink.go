@@ -162,7 +162,7 @@ func (k *sink) Put(ctx context.Context, records []connect.Record) error {
 
 // add encodes a record and appends it to its file. After an error nothing has changed.
 func (k *sink) add(p *partition, r *connect.Record) error {
-	null, err := isNull(&r.Value)
+	null, err := r.Value.IsNullJSON()
 	if err != nil {
 		return err
 	}
@@ -213,12 +213,12 @@ func (k *sink) add(p *partition, r *connect.Record) error {
 func (k *sink) encode(r *connect.Record, tombstone bool) (ends [kinds]int, err error) {
 	k.line = k.line[:0]
 	if k.keys {
-		null, err := isNull(&r.Key)
+		null, err := r.Key.IsNullJSON()
 		if err == nil && null {
 			err = errNullKey
 		}
 		if err == nil {
-			k.line, err = k.format.data(k.line, &r.Key)
+			k.line, err = k.format.text.AppendData(k.line, &r.Key)
 		}
 		if err != nil {
 			return ends, fmt.Errorf("key: %w", err)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -351,5 +352,68 @@ func TestTenThousandPartitionsInOneRequest(t *testing.T) {
 	}
 	if s := b.Stats(); s.Partitions != 0 {
 		t.Errorf("%d partitions are left", s.Partitions)
+	}
+}
+
+func TestConfigsAreAlteredLive(t *testing.T) {
+	cfg := testConfig(t)
+	b := start(t, cfg)
+	cl := client(t, b, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	adm := kadm.NewClient(cl)
+	ctx := t.Context()
+	if _, err := adm.CreateTopic(ctx, 1, 1, map[string]*string{"retention.ms": kadm.StringPtr("5000")}, "t"); err != nil {
+		t.Fatal(err)
+	}
+	alter := func(changes ...kadm.AlterConfig) error {
+		t.Helper()
+		resp, err := adm.AlterTopicConfigs(ctx, changes, "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp[0].Err
+	}
+	value := func(b *running, key string) string {
+		t.Helper()
+		return b.topics.byName("t").configs.get(key)
+	}
+	if err := alter(
+		kadm.AlterConfig{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr("200")},
+		kadm.AlterConfig{Op: kadm.DeleteConfig, Name: "retention.ms"},
+		kadm.AlterConfig{Op: kadm.AppendConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")},
+	); err != nil {
+		t.Fatal(err)
+	}
+	if value(b, "max.message.bytes") != "200" || value(b, "retention.ms") != "604800000" || value(b, "cleanup.policy") != "delete,compact" {
+		t.Errorf("%v", b.topics.byName("t").configs.own)
+	}
+	big := &kgo.Record{Topic: "t", Key: []byte("k"), Value: make([]byte, 500)}
+	if err := cl.ProduceSync(ctx, big).FirstErr(); !errors.Is(err, kerr.MessageTooLarge) {
+		t.Errorf("a record larger than the new max.message.bytes: %v", err)
+	}
+	for _, bad := range []kadm.AlterConfig{
+		{Op: kadm.SetConfig, Name: "max.mesage.bytes", Value: kadm.StringPtr("1")},
+		{Op: kadm.SetConfig, Name: "retention.ms", Value: kadm.StringPtr("never")},
+		{Op: kadm.AppendConfig, Name: "retention.ms", Value: kadm.StringPtr("1")},
+		{Op: kadm.SetConfig, Name: "retention.ms"},
+		{Op: kadm.DeleteConfig, Name: "nothing"},
+	} {
+		if err := alter(kadm.AlterConfig{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr("1")}, bad); err != kerr.InvalidConfig {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	if err := alter(kadm.AlterConfig{Op: kadm.SubtractConfig, Name: "cleanup.policy", Value: kadm.StringPtr("delete")}); err != nil {
+		t.Error(err)
+	}
+	b.stop()
+	b = start(t, cfg)
+	if value(b, "max.message.bytes") != "200" || value(b, "cleanup.policy") != "compact" {
+		t.Errorf("after a restart: %v", b.topics.byName("t").configs.own)
+	}
+	replaced, err := kadm.NewClient(client(t, b)).AlterTopicConfigsState(ctx, []kadm.AlterConfig{{Name: "segment.ms", Value: kadm.StringPtr("7")}}, "t")
+	if err != nil || replaced[0].Err != nil {
+		t.Fatal(err, replaced)
+	}
+	if own := b.topics.byName("t").configs.own; len(own) != 1 || own["segment.ms"] != "7" {
+		t.Errorf("replaced by %v", own)
 	}
 }

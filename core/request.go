@@ -55,6 +55,8 @@ func apis() []api {
 		{key: 20, min: 1, max: 6, oldest: 1, handle: handleDeleteTopics},
 		{key: 22, min: 0, max: 5, oldest: 0, handle: handleInitProducerID},
 		{key: 32, min: 1, max: 4, oldest: 1, handle: handleDescribeConfigs},
+		{key: 33, min: 0, max: 2, oldest: 0, handle: handleAlterConfigs},
+		{key: 44, min: 0, max: 1, oldest: 0, handle: handleIncrementalAlterConfigs},
 		{key: 60, min: 0, max: 2, oldest: 0, handle: handleDescribeCluster},
 	}
 	return append(table, groupAPIs()...)

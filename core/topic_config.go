@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlog/weir/core/kafka"
 	"github.com/weirlog/weir/storage"
 )
 
@@ -83,14 +83,35 @@ var (
 	errConfigValue   = errors.New("invalid value of topic config")
 )
 
-// checkTopicConfig reports what is wrong with one setting.
-func checkTopicConfig(name, value string) error {
+// topicKey finds a topic config, or says which one may have been meant.
+func topicKey(name string) (configKey, error) {
 	keys := topicKeys()
 	i := slices.IndexFunc(keys, func(k configKey) bool { return k.name == name })
 	if i < 0 {
-		return fmt.Errorf("%w %s (did you mean %s?)", errUnknownConfig, name, nearest(name, keys))
+		return configKey{}, fmt.Errorf("%w %s%s", errUnknownConfig, name, didYouMean(name, keys))
 	}
-	if err := keys[i].check(value); err != nil {
+	return keys[i], nil
+}
+
+// didYouMean names the known key that name was probably meant to be.
+func didYouMean(name string, keys []configKey) string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.name
+	}
+	if near := kafka.Nearest(name, names); near != "" {
+		return " (did you mean " + near + "?)"
+	}
+	return ""
+}
+
+// checkTopicConfig reports what is wrong with one setting.
+func checkTopicConfig(name, value string) error {
+	key, err := topicKey(name)
+	if err != nil {
+		return err
+	}
+	if err := key.check(value); err != nil {
 		return fmt.Errorf("%w %s: %w", errConfigValue, name, err)
 	}
 	return nil
@@ -135,35 +156,6 @@ func (k configKey) choose(value string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is none of %s", value, strings.Join(k.choices, ", "))
-}
-
-// nearest is the known key with the fewest edits to name.
-func nearest(name string, keys []configKey) string {
-	best := slices.MinFunc(keys, func(a, b configKey) int {
-		return cmp.Compare(editDistance(name, a.name), editDistance(name, b.name))
-	})
-	return best.name
-}
-
-// editDistance counts insertions, deletions and replacements of bytes, of names cut at 100 bytes.
-func editDistance(a, b string) int {
-	a, b = a[:min(len(a), 100)], b[:min(len(b), 100)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost = 1 + min(diagonal, row[j], row[j-1])
-			}
-			diagonal, row[j] = row[j], cost
-		}
-	}
-	return row[len(b)]
 }
 
 // TopicDefaults are the broker's own values for topic configs, by the topic's key; what is absent is Kafka's default.

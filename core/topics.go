@@ -173,7 +173,7 @@ func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
 		}
 	case c.DeleteTopic != nil:
 		b.dropTopic(r.Topic)
-	case c.SetTopicConfigs != nil:
+	case c.AlterTopicConfigs != nil:
 		b.configureTopic(r.Topic)
 	case c.RegisterBroker != nil:
 		for _, t := range img.Topics() {

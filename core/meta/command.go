@@ -41,7 +41,7 @@ type Command struct {
 	RegisterBroker      *RegisterBroker      `json:"register_broker,omitempty"`
 	CreateTopic         *CreateTopic         `json:"create_topic,omitempty"`
 	DeleteTopic         *DeleteTopic         `json:"delete_topic,omitempty"`
-	SetTopicConfigs     *SetTopicConfigs     `json:"set_topic_configs,omitempty"`
+	AlterTopicConfigs   *AlterTopicConfigs   `json:"alter_topic_configs,omitempty"`
 	AllocateProducerIDs *AllocateProducerIDs `json:"allocate_producer_ids,omitempty"`
 }
 
@@ -72,10 +72,13 @@ type DeleteTopic struct {
 	ID ID `json:"id"`
 }
 
-// SetTopicConfigs replaces a topic's configs by Configs, whole.
-type SetTopicConfigs struct {
-	ID      ID                `json:"id"`
-	Configs map[string]string `json:"configs,omitempty"`
+// AlterTopicConfigs changes a topic's configs: first all are removed if Clear is set, then those of Remove, then those
+// of Set are set. It says what changes, not what comes out, so that two at once don't undo each other.
+type AlterTopicConfigs struct {
+	ID     ID                `json:"id"`
+	Clear  bool              `json:"clear,omitempty"`
+	Remove []string          `json:"remove,omitempty"`
+	Set    map[string]string `json:"set,omitempty"`
 }
 
 // AllocateProducerIDs gives the next Count producer ids to a broker. The result is the first of them.
@@ -120,7 +123,7 @@ func (c Command) check() error {
 	kinds := 0
 	for _, set := range []bool{
 		c.InitCluster != nil, c.RegisterBroker != nil, c.CreateTopic != nil, c.DeleteTopic != nil,
-		c.SetTopicConfigs != nil, c.AllocateProducerIDs != nil,
+		c.AlterTopicConfigs != nil, c.AllocateProducerIDs != nil,
 	} {
 		if set {
 			kinds++

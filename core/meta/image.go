@@ -56,7 +56,7 @@ func NewImage() *Image {
 
 // Result is what applying a command gave.
 type Result struct {
-	Topic           *Topic // CreateTopic: the new one; DeleteTopic: the one that is gone; SetTopicConfigs: the changed one
+	Topic           *Topic // CreateTopic: the new one; DeleteTopic: the one that is gone; AlterTopicConfigs: the changed one
 	FirstProducerID int64  // AllocateProducerIDs
 	Raised          bool   // RegisterBroker: leader epochs have changed
 }
@@ -75,8 +75,8 @@ func (m *Image) Apply(c Command) (Result, error) {
 		return m.createTopic(c.CreateTopic)
 	case c.DeleteTopic != nil:
 		return m.deleteTopic(c.DeleteTopic)
-	case c.SetTopicConfigs != nil:
-		return m.setTopicConfigs(c.SetTopicConfigs)
+	case c.AlterTopicConfigs != nil:
+		return m.alterTopicConfigs(c.AlterTopicConfigs)
 	case c.AllocateProducerIDs != nil:
 		return m.allocateProducerIDs(c.AllocateProducerIDs)
 	}
@@ -140,13 +140,20 @@ func (m *Image) deleteTopic(c *DeleteTopic) (Result, error) {
 	return Result{Topic: t}, nil
 }
 
-func (m *Image) setTopicConfigs(c *SetTopicConfigs) (Result, error) {
+func (m *Image) alterTopicConfigs(c *AlterTopicConfigs) (Result, error) {
 	t := m.byID[c.ID]
 	if t == nil {
 		return Result{}, fmt.Errorf("configure topic %x: %w", c.ID[:], ErrUnknownTopic)
 	}
 	next := *t
-	next.Configs = maps.Clone(c.Configs)
+	next.Configs = make(map[string]string, len(t.Configs)+len(c.Set))
+	if !c.Clear {
+		maps.Copy(next.Configs, t.Configs)
+	}
+	for _, name := range c.Remove {
+		delete(next.Configs, name)
+	}
+	maps.Copy(next.Configs, c.Set)
 	m.put(&next)
 	return Result{Topic: &next}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -21,7 +22,8 @@ func every() []Command {
 		{RegisterBroker: &RegisterBroker{ID: 2}},
 		{CreateTopic: &CreateTopic{ID: ID{1, 2}, Name: "orders", Replicas: [][]int32{{1}, {1, 2}}, Configs: map[string]string{"b": "2", "a": "1"}}},
 		{CreateTopic: &CreateTopic{ID: ID{3}, Name: "plain", Replicas: [][]int32{{2}}}},
-		{SetTopicConfigs: &SetTopicConfigs{ID: ID{1, 2}, Configs: map[string]string{"retention.ms": "5"}}},
+		{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{1, 2}, Remove: []string{"a"}, Set: map[string]string{"retention.ms": "5"}}},
+		{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{3}, Clear: true, Set: map[string]string{"retention.ms": "5"}}},
 		{AllocateProducerIDs: &AllocateProducerIDs{Broker: 1, Count: 1000}},
 		{DeleteTopic: &DeleteTopic{ID: ID{3}}},
 	}
@@ -118,8 +120,12 @@ func TestImage(t *testing.T) {
 		t.Errorf("topics %v", m.Topics())
 	}
 	orders := m.Topic("orders")
-	if orders.Configs["retention.ms"] != "5" || len(orders.Configs) != 1 {
+	if !maps.Equal(orders.Configs, map[string]string{"b": "2", "retention.ms": "5"}) {
 		t.Errorf("configs %v", orders.Configs)
+	}
+	apply(t, m, Command{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{1, 2}, Clear: true, Set: map[string]string{"c": "3"}}})
+	if got := m.Topic("orders").Configs; !maps.Equal(got, map[string]string{"c": "3"}) || len(orders.Configs) != 2 {
+		t.Errorf("configs %v, of the topic seen before %v", got, orders.Configs)
 	}
 	apply(t, m, Command{InitCluster: &InitCluster{ClusterID: "another"}})
 	if m.ClusterID() != "MkU3OEVBNTcwNTJENDM2Qg" {
@@ -166,7 +172,7 @@ func TestFailedCommandsChangeNothing(t *testing.T) {
 		"same name":      {Command{CreateTopic: &CreateTopic{ID: ID{2}, Name: "x", Replicas: [][]int32{{1}}}}, ErrTopicExists},
 		"same id":        {Command{CreateTopic: &CreateTopic{ID: ID{1}, Name: "y", Replicas: [][]int32{{1}}}}, ErrTopicExists},
 		"unknown":        {Command{DeleteTopic: &DeleteTopic{ID: ID{9}}}, ErrUnknownTopic},
-		"unknown config": {Command{SetTopicConfigs: &SetTopicConfigs{ID: ID{9}}}, ErrUnknownTopic},
+		"unknown config": {Command{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{9}}}, ErrUnknownTopic},
 		"exhausted":      {Command{AllocateProducerIDs: &AllocateProducerIDs{Count: 1<<63 - 1}}, ErrExhausted},
 		"empty":          {Command{}, ErrVersion},
 	} {

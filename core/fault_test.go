@@ -1,0 +1,109 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/weirlog/weir/storage"
+	"github.com/weirlog/weir/storage/vfs"
+)
+
+// TestAFailedDiskEndsTheBroker: a sync that fails is never retried; what waits gets an error, and Run says why it ends.
+func TestAFailedDiskEndsTheBroker(t *testing.T) {
+	mem := vfs.NewMem()
+	cfg := testConfig(t)
+	cfg.FS, cfg.Dir, cfg.WALFileBytes, cfg.Advertise = mem, "data", 1<<20, "127.0.0.1:1"
+	b, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(t.Context()) }()
+	created := make(chan error, 1)
+	b.createTopic("t", 1, nil, time.Now(), func(err error) { created <- err })
+	if err := <-created; err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the disk has gone")
+	mem.Inject(func(op vfs.Op) error {
+		if op.Kind == vfs.OpSync {
+			return broken
+		}
+		return nil
+	})
+	answered := make(chan int16, 1)
+	req := produceRequest("t", -1, batch("x"))
+	req.SetVersion(9)
+	b.Handle(&Request{Key: keyProduce, Version: 9, Body: req, Now: time.Now()}, func(resp kmsg.Response) {
+		answered <- resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
+	})
+	if got := <-answered; got != kerr.KafkaStorageError.Code {
+		t.Errorf("the produce is answered with %v", kerr.ErrorForCode(got))
+	}
+	if err := <-ended; !errors.Is(err, storage.ErrStoreFailed) || !strings.Contains(err.Error(), "restart to recover") {
+		t.Errorf("run ends with %v", err)
+	}
+	_ = b.Close() // can't end cleanly on a broken disk
+}
+
+// TestAFullDiskIsSaidAndSurvived: appends are refused while there is no space, nothing acknowledged is lost, and work
+// goes on when there is space again.
+func TestAFullDiskIsSaidAndSurvived(t *testing.T) {
+	mem := vfs.NewMem()
+	cfg := Default("data") // its log isn't the test's: the disk's complaints are expected
+	cfg.FS, cfg.WALFileBytes, cfg.TailBytes = mem, 256<<10, 256<<10
+	b := start(t, cfg)
+	w := dialWire(t, b)
+	w.createTopic("t")
+	var full atomic.Bool
+	mem.Inject(func(op vfs.Op) error {
+		if full.Load() && (op.Kind == vfs.OpCreate || op.Kind == vfs.OpWrite && !strings.Contains(op.Path, "wal")) {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	full.Store(true)
+	value := strings.Repeat("x", 10_000)
+	acknowledged := int64(0)
+	refused := int16(0)
+	for range 500 {
+		p := w.produce("t", -1, batch(value))
+		if p.ErrorCode != 0 {
+			refused = p.ErrorCode
+			break
+		}
+		acknowledged++
+	}
+	if refused != kerr.KafkaStorageError.Code {
+		t.Fatalf("after %d batches on a full disk: %v", acknowledged, kerr.ErrorForCode(refused))
+	}
+	w.send(fetchRequest("t", acknowledged-1, 1, 1000), 11, 1)
+	if p, _ := w.fetched(11); p.ErrorCode != 0 || p.HighWatermark != acknowledged || len(p.RecordBatches) == 0 {
+		t.Errorf("reading from a full disk: error %d, high watermark %d of %d", p.ErrorCode, p.HighWatermark, acknowledged)
+	}
+	full.Store(false)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		p := w.produce("t", -1, batch(value))
+		if p.ErrorCode == 0 {
+			if p.BaseOffset != acknowledged {
+				t.Errorf("the next batch is at %d, acknowledged were %d", p.BaseOffset, acknowledged)
+			}
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("there is space again, and still: %v", kerr.ErrorForCode(p.ErrorCode))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -34,6 +34,8 @@ type groups struct {
 	mu     sync.Mutex
 	shards []*shard // empty until the topic is there; then fixed
 	absent *shard   // answers NOT_COORDINATOR for as long as there are no shards
+
+	snapshotRecords int // coord.Config's; 0 = its default, tests make it small
 }
 
 // groupAPIs lists the group keys that are served.
@@ -159,6 +161,8 @@ type shard struct {
 	waiting  map[uint64]func(kmsg.Response)
 	timer    *timer
 	deadline time.Time
+	snapshot uint64 // the last snapshot that is durable, and where it begins
+	begins   int64
 }
 
 // step is one call of the coordinator.
@@ -176,6 +180,7 @@ func (b *Broker) coordConfig() coord.Config {
 		MaxSize:          b.cfg.GroupMaxSize,
 		MaxMetadataBytes: b.cfg.OffsetMetadataMaxBytes,
 		OffsetRetention:  b.cfg.OffsetsRetention,
+		SnapshotRecords:  b.groups.snapshotRecords,
 		Keep:             func(group string) bool { return strings.HasPrefix(group, connectGroups) },
 	}
 }
@@ -264,21 +269,39 @@ func (s *shard) perform(eff coord.Effects) {
 		for i, r := range batch.Records {
 			records[i] = record.Record{Key: r.Key, Value: r.Value}
 		}
-		s.b.appendRecords(s.part, records, s.b.cfg.Now(), func(_ int64, err error) { s.appended(batch.ID, err) })
+		s.b.appendRecords(s.part, records, s.b.cfg.Now(), func(base int64, err error) { s.appended(batch, base, err) })
 	}
 	for _, a := range eff.Answers {
 		done := s.waiting[a.ID]
 		delete(s.waiting, a.ID)
 		done(a.Body)
 	}
+	s.trim(eff.Trim)
 	s.arm(eff.Deadline)
 }
 
-func (s *shard) appended(batch uint64, err error) {
+// appended reports a batch's fate.
+func (s *shard) appended(batch coord.Batch, base int64, err error) {
 	if err != nil && !errors.Is(err, errClosing) {
 		s.b.log.Warn("a group's change can't be stored", "partition", s.part.Index, "error", err)
 	}
-	s.post(func(c *coord.Coordinator) coord.Effects { return c.Appended(batch, groupCode(err), s.b.cfg.Now()) })
+	s.post(func(c *coord.Coordinator) coord.Effects {
+		if batch.Snapshot && err == nil {
+			s.snapshot, s.begins = batch.ID, base
+		}
+		return c.Appended(batch.ID, groupCode(err), s.b.cfg.Now())
+	})
+}
+
+// trim lets the log begin at a snapshot. What is before it says nothing that the snapshot doesn't, so a failure, or a
+// crash before it is durable, costs space and time at the next start only.
+func (s *shard) trim(snapshot uint64) {
+	if snapshot == 0 || snapshot != s.snapshot {
+		return
+	}
+	if _, err := s.part.Log().AdvanceStart(s.begins); err != nil {
+		s.b.log.Warn("the log of groups can't be trimmed", "partition", s.part.Index, "error", err)
+	}
 }
 
 // groupCode is what a client of a group is told when its record can't be stored: to try again, here or after looking

@@ -216,6 +216,7 @@ func TestCommitsSurvivePowerLoss(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.FS, cfg.Dir, cfg.Logger = disk, "data", nil
 	b := start(t, cfg)
+	b.groups.snapshotRecords = 10 // the log is cut off at its start all the while
 	adm := seed(t, b, "t", 1, 1)
 	ctx := wait(t)
 	var sent, acked atomic.Int64
@@ -275,6 +276,33 @@ func committedOf(t *testing.T, cfg Config) int64 {
 	var got coord.Committed
 	b.groups.of("g").ask(func(c *coord.Coordinator) { got, _ = c.Offset("g", "t", 0) })
 	return got.Next
+}
+
+// TestOffsetsLogIsTrimmed commits so often that the log is written anew, and restarts.
+func TestOffsetsLogIsTrimmed(t *testing.T) {
+	cfg := testConfig(t)
+	b := start(t, cfg)
+	b.groups.snapshotRecords = 100
+	seed(t, b, "t", 1, 1)
+	ensured(t, b)
+	s := b.groups.of("g")
+	adm := kadm.NewClient(client(t, b))
+	ctx := wait(t)
+	const commits = 1000
+	for i := range commits {
+		offsets := kadm.Offsets{}
+		offsets.AddOffset("t", 0, int64(i), -1)
+		if err := adm.CommitAllOffsets(ctx, "g", offsets); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := s.part.HighWatermark() - s.part.Log().StartOffset(); held > 110 {
+		t.Errorf("the log holds %d records of %d", held, commits)
+	}
+	b.stop()
+	if got := committedOf(t, cfg); got != commits-1 {
+		t.Errorf("committed %d, want %d", got, commits-1)
+	}
 }
 
 // TestGroupAdmin walks through what administrators do to groups.

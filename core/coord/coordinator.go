@@ -18,6 +18,8 @@ type Config struct {
 	MaxMetadataBytes int           // offset.metadata.max.bytes
 	OffsetRetention  time.Duration // offsets.retention.minutes; 0 = offsets never expire
 	RetentionCheck   time.Duration // offsets.retention.check.interval.ms
+	// SnapshotRecords is how many records the log holds at least before it is written anew.
+	SnapshotRecords int
 	// Keep names groups whose offsets never expire; nil = none.
 	Keep func(group string) bool
 }
@@ -29,6 +31,7 @@ func (c *Config) SetDefaults() {
 	c.MaxSession = cmp.Or(c.MaxSession, 30*time.Minute)
 	c.MaxSize = cmp.Or(c.MaxSize, 100_000)
 	c.MaxMetadataBytes = cmp.Or(c.MaxMetadataBytes, 4096)
+	c.SnapshotRecords = cmp.Or(c.SnapshotRecords, 50_000)
 	c.RetentionCheck = cmp.Or(c.RetentionCheck, 10*time.Minute)
 }
 
@@ -57,8 +60,9 @@ type Record struct{ Key, Value []byte }
 // Batch is what must be appended as one record batch, in the order of the IDs.
 // The caller reports its fate by Appended, once.
 type Batch struct {
-	ID      uint64 // 1, 2, 3 … for each coordinator
-	Records []Record
+	ID       uint64 // 1, 2, 3 … for each coordinator
+	Records  []Record
+	Snapshot bool // begins a snapshot: Effects.Trim may name it later
 }
 
 // Effects is what a step wants done. Answers may be sent before Batches are appended: none
@@ -67,6 +71,9 @@ type Effects struct {
 	Answers  []Answer
 	Batches  []Batch
 	Deadline time.Time // when Tick has something to do; zero = never
+	// Trim, unless 0, is a batch with all of whose predecessors the log may part: what
+	// follows from it on says the same. It is durable.
+	Trim uint64
 }
 
 // Coordinator holds the groups of one partition of __consumer_offsets. Its methods must
@@ -82,8 +89,11 @@ type Coordinator struct {
 	appending map[uint64]func(code int16, now time.Time)
 	applied   uint64
 	reports   map[uint64]int16
-	timers    timers
-	out       Effects
+	// logged counts the records in the log since the last snapshot; below snapshotAt there is
+	// no use in another.
+	logged, snapshotAt int
+	timers             timers
+	out                Effects
 }
 
 // New returns a coordinator that is loading: Replay its partition's records, then call
@@ -169,6 +179,7 @@ func (c *Coordinator) Appended(batch uint64, code int16, now time.Time) Effects 
 	for {
 		code, ok := c.reports[c.applied+1]
 		if !ok {
+			c.maybeSnapshot()
 			return c.effects()
 		}
 		c.applied++
@@ -213,6 +224,7 @@ func (c *Coordinator) answer(id uint64, body kmsg.Response) {
 // append asks for records to be appended; then runs in the step that learns their fate.
 func (c *Coordinator) append(records []Record, then func(code int16, now time.Time)) {
 	c.lastID++
+	c.logged += len(records)
 	c.appending[c.lastID] = then
 	c.out.Batches = append(c.out.Batches, Batch{ID: c.lastID, Records: records})
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func TestReload(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("WEIR_SEEDS")); err == nil {
 		seeds = n
 	}
+	trims := 0
 	for seed := range seeds {
 		m := newModel(uint64(seed))
 		for range 300 {
@@ -33,6 +35,10 @@ func TestReload(t *testing.T) {
 		if m.fault != "" {
 			t.Fatalf("seed %d: %s", seed, m.fault)
 		}
+		trims += m.trims
+	}
+	if trims < seeds/10 {
+		t.Errorf("only %d snapshots in %d runs: they are not tested", trims, seeds)
 	}
 }
 
@@ -53,6 +59,13 @@ func TestReloadFindsMutants(t *testing.T) {
 					}
 				}
 				eff.Batches[i].Records = kept
+			}
+		},
+		"a snapshot lacks a record": func(_ *model, eff *Effects) {
+			for i := range eff.Batches {
+				if b := &eff.Batches[i]; b.Snapshot {
+					b.Records = b.Records[1:]
+				}
 			}
 		},
 		"an answer is lost": func(_ *model, eff *Effects) {
@@ -78,24 +91,24 @@ func TestReloadFindsMutants(t *testing.T) {
 }
 
 type model struct {
-	rng      *rand.Rand
-	c        *Coordinator
-	now      time.Time
-	log      []Record // durable
-	pending  []Batch  // appended, in order, not durable
-	durable  []Batch  // durable, not reported
-	waiting  map[uint64]bool
-	members  map[string][]string // ids seen, by group
-	next     uint64
-	deadline time.Time
-	mutate   func(*model, *Effects)
-	fault    string
+	rng     *rand.Rand
+	c       *Coordinator
+	now     time.Time
+	log     []Batch // durable
+	trims   int
+	pending []Batch // appended, in order, not durable
+	durable []Batch // durable, not reported
+	waiting map[uint64]bool
+	members map[string][]string // ids seen, by group
+	next    uint64
+	mutate  func(*model, *Effects)
+	fault   string
 }
 
 func newModel(seed uint64) *model {
 	m := &model{
 		rng: rand.New(rand.NewPCG(seed, 7)), now: time.UnixMilli(1e9), waiting: make(map[uint64]bool), members: make(map[string][]string),
-		c: New(Config{OffsetRetention: 2 * time.Hour, RetentionCheck: 10 * time.Minute}),
+		c: New(Config{OffsetRetention: 2 * time.Hour, RetentionCheck: 10 * time.Minute, SnapshotRecords: 20}),
 	}
 	m.take(m.c.Loaded(m.now))
 	return m
@@ -122,7 +135,14 @@ func (m *model) take(eff Effects) {
 		}
 	}
 	m.pending = append(m.pending, eff.Batches...)
-	m.deadline = eff.Deadline
+	if eff.Trim != 0 {
+		if i := slices.IndexFunc(m.log, func(b Batch) bool { return b.ID == eff.Trim && b.Snapshot }); i >= 0 {
+			m.log = m.log[i:]
+			m.trims++
+		} else {
+			m.failf("trim at batch %d, which is no durable snapshot", eff.Trim)
+		}
+	}
 }
 
 func (m *model) step() {
@@ -146,9 +166,7 @@ func (m *model) step() {
 
 // sync makes the oldest n batches durable, as one round of the store does.
 func (m *model) sync(n int) {
-	for _, b := range m.pending[:n] {
-		m.log = append(m.log, b.Records...)
-	}
+	m.log = append(m.log, m.pending[:n]...)
 	m.durable = append(m.durable, m.pending[:n]...)
 	m.pending = m.pending[n:]
 	m.compare()
@@ -167,10 +185,12 @@ func (m *model) compare() {
 		return
 	}
 	again := New(m.c.cfg)
-	for _, r := range m.log {
-		if err := again.Replay(r.Key, r.Value); err != nil {
-			m.failf("replay: %v", err)
-			return
+	for _, b := range m.log {
+		for _, r := range b.Records {
+			if err := again.Replay(r.Key, r.Value); err != nil {
+				m.failf("replay: %v", err)
+				return
+			}
 		}
 	}
 	again.Loaded(m.now)

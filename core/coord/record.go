@@ -86,6 +86,7 @@ func groupTombstone(group string) Record {
 // Loaded. Records of kinds that aren't ours (newer group types) are skipped. An error wraps
 // ErrRecord and leaves the state as it was; the caller may go on with the next record.
 func (c *Coordinator) Replay(key, value []byte) error {
+	c.logged++
 	if len(key) < 2 {
 		return fmt.Errorf("%w: key of %d bytes", ErrRecord, len(key))
 	}

@@ -119,7 +119,15 @@ func TestAsJava(t *testing.T) {
 			}
 			conv := jsonConverter(t, c.Schemas)
 			r := c.record(conv)
+			if err := r.Decode(); err != nil {
+				t.Fatal(err)
+			}
+			key, value := r.Key.Value(), r.Value.Value()
+			keyBefore, valueBefore := key.Clone(), value.Clone()
 			keep, err := chain.Apply(r)
+			if !key.Equal(keyBefore) || !value.Equal(valueBefore) {
+				t.Error("the record that came in was written to")
+			}
 			want := answers[c.Name]
 			switch {
 			case want.Error != nil:

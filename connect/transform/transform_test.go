@@ -100,6 +100,16 @@ func TestPredicatesAndNegation(t *testing.T) {
 	}
 }
 
+func TestRegexRouterNeedsTheWholeTopic(t *testing.T) {
+	c := chainOf(t, connect.Config{"transforms": "r", "transforms.r.type": "RegexRouter", "transforms.r.regex": "a.", "transforms.r.replacement": "x"})
+	for topic, want := range map[string]string{"ab": "x", "abc": "abc", "cab": "cab", "": ""} {
+		r := &connect.Record{Topic: topic}
+		if _, err := c.Apply(r); err != nil || r.Topic != want {
+			t.Errorf("%q became %q, want %q", topic, r.Topic, want)
+		}
+	}
+}
+
 // TestRoutingDoesNotDecode: a chain that only routes passes bytes through, decodable or not.
 func TestRoutingDoesNotDecode(t *testing.T) {
 	c := chainOf(t, connect.Config{"transforms": "r", "transforms.r.type": "RegexRouter", "transforms.r.regex": ".*", "transforms.r.replacement": "x"})
@@ -139,7 +149,12 @@ func TestSchemaPointersSurvive(t *testing.T) {
 	s, v := envelope()
 	before := v.Clone()
 	var first *connect.Schema
+	other := *s
 	for range 3 {
+		between := &connect.Record{Topic: "t", Value: connect.DataOf(&other, v)}
+		if _, err := c.Apply(between); err != nil || between.Value.Schema() == first {
+			t.Fatal("another schema in between:", err)
+		}
 		r := &connect.Record{Topic: "t", Value: connect.DataOf(s, v)}
 		if keep, err := c.Apply(r); !keep || err != nil {
 			t.Fatal(keep, err)
@@ -206,6 +221,20 @@ func TestUnwrapMaps(t *testing.T) {
 		if err != nil || got != x.want {
 			t.Errorf("%v gave %s, %v; want %s", x.in, got, err, x.want)
 		}
+	}
+}
+
+// TestHeadersAreNotShared: a header is added to a copy of the list, which others may hold.
+func TestHeadersAreNotShared(t *testing.T) {
+	c := chainOf(t, connect.Config{"transforms": "h,d", "transforms.h.type": "InsertHeader", "transforms.h.header": "new", "transforms.h.value.literal": "1",
+		"transforms.d.type": "DropHeaders", "transforms.d.headers": "a"})
+	shared := []connect.Header{{Key: "a"}, {Key: "b"}, {Key: "c"}}
+	r := &connect.Record{Headers: shared[:2]}
+	if _, err := c.Apply(r); err != nil || len(r.Headers) != 2 || r.Headers[1].Key != "new" {
+		t.Errorf("%v %v", r.Headers, err)
+	}
+	if shared[0].Key != "a" || shared[1].Key != "b" || shared[2].Key != "c" {
+		t.Errorf("the list that came in was written to: %v", shared)
 	}
 }
 

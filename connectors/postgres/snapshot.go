@@ -105,6 +105,11 @@ func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 		r.started = true
 		t.batch.mark(r.offset(false), false)
 	}
+	defer func() {
+		if !done && len(t.batch.records) > 0 {
+			t.batch.mark(r.offset(false), false)
+		}
+	}()
 	for !t.full() {
 		if len(r.tables) == 0 {
 			t.endSnapshot()
@@ -131,9 +136,6 @@ func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 		}
 	}
 	t.holdRow()
-	if len(t.batch.records) > 0 {
-		t.batch.mark(r.offset(false), false)
-	}
 	return false, nil
 }
 

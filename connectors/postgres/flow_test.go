@@ -1,0 +1,203 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlog/weir/connect"
+)
+
+// slotLSN gives the slot's confirmed position as the server has it.
+func (d *db) slotLSN() uint64 {
+	d.t.Helper()
+	rows := d.rows("SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE database = current_database()")
+	if len(rows) != 1 {
+		d.t.Fatalf("%d slots", len(rows))
+	}
+	lsn, err := parseLSN(rows[0][0])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return lsn
+}
+
+// TestConfirmsOnlyWhatIsDurable: without a Commit the slot does not move, whatever is polled and however long; it follows
+// Commits and never goes back.
+func TestConfirmsOnlyWhatIsDurable(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
+	r := streaming(t, d, "status.update.interval.ms", "10")
+	d.exec(`INSERT INTO t VALUES (0)`)
+	r.until("the first is durable", func() bool { return len(r.log) == 1 && r.stored.Get(keyMessageType).Str() == typeCommit })
+	first := uint64(r.stored.Get(keyLSNCommit).Int())
+	waitFor(t, "the slot to follow", func() bool { return d.slotLSN() == first })
+	d.exec(`INSERT INTO t SELECT generate_series(1, 100)`)
+	var offsets []connect.OffsetMap
+	for len(r.log) < 101 {
+		if o := r.poll(); o != nil {
+			offsets = append(offsets, o)
+		}
+	}
+	for range 20 {
+		r.poll()
+		if got := d.slotLSN(); got != first {
+			t.Fatalf("the slot confirms %s without a commit, which was %s", formatLSN(got), formatLSN(first))
+		}
+	}
+	r.kill()
+	r.log = r.log[:1]
+	r.open()
+	if got := len(r.records(101)); got != 101 {
+		t.Errorf("%d records after the kill, want 101", got)
+	}
+	_ = offsets
+}
+
+func waitFor(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for start := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// TestPositionMovesWhenNothingMatches: writes to tables that are not captured and to other databases move the slot.
+func TestPositionMovesWhenNothingMatches(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE noise (v text)`)
+	r := streaming(t, d, "table.include.list", "public.t", "publication.autocreate.mode", "filtered")
+	neighbour, err := dial("postgres", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer neighbour.Close(context.Background())
+	for i, write := range []func(){
+		func() { d.exec(`INSERT INTO noise SELECT repeat('x', 100) FROM generate_series(1, 1000)`) },
+		func() {
+			if err := execute(context.Background(), neighbour, `CREATE TABLE IF NOT EXISTS busy (v text); INSERT INTO busy SELECT repeat('x', 100) FROM generate_series(1, 1000)`); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		write()
+		end, err := parseLSN(d.rows("SELECT pg_current_wal_lsn()")[0][0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.until(fmt.Sprintf("write %d is passed", i), func() bool { return d.slotLSN() >= end })
+	}
+	if len(r.log) != 0 {
+		t.Errorf("%d records of nothing", len(r.log))
+	}
+}
+
+// TestAliveWithoutPolls: the server must not take the connection for dead while nobody polls.
+func TestAliveWithoutPolls(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
+	d.exec(`ALTER SYSTEM SET wal_sender_timeout = '600ms'`)
+	d.exec(`SELECT pg_reload_conf()`)
+	defer func() {
+		d.exec(`ALTER SYSTEM RESET wal_sender_timeout`)
+		d.exec(`SELECT pg_reload_conf()`)
+	}()
+	waitFor(t, "the setting", func() bool { return d.rows("SHOW wal_sender_timeout")[0][0] == "600ms" })
+	r := streaming(t, d)
+	r.poll()
+	pid := d.rows("SELECT active_pid FROM pg_replication_slots WHERE database = current_database()")[0][0]
+	d.exec(`INSERT INTO t SELECT generate_series(1, 10)`)
+	started := time.Now()
+	waitFor(t, "four timeouts to pass", func() bool { return time.Since(started) > 2400*time.Millisecond })
+	if now := d.rows("SELECT active_pid FROM pg_replication_slots WHERE database = current_database()")[0][0]; now != pid {
+		t.Errorf("the server ended the connection: pid %q, then %q", pid, now)
+	}
+	r.records(10)
+}
+
+// TestConnectionsLost: the server's processes are killed again and again in the middle of transactions; each record comes
+// once, in order.
+func TestConnectionsLost(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY, v text)`)
+	r := streaming(t, d, "max.batch.size", "50")
+	const rows = 3000
+	var writer sync.WaitGroup
+	w := d.other()
+	writer.Go(func() {
+		for i := 0; i < rows; i += 100 {
+			w.exec(fmt.Sprintf("INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(%d, %d) i", i+1, i+100))
+		}
+	})
+	defer writer.Wait()
+	next := 500
+	r.until("all rows are there", func() bool {
+		if len(r.log) >= next {
+			next += 500
+			d.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'weir%'")
+		}
+		return len(r.log) >= rows
+	})
+	for i := range r.log {
+		if id := r.log[i].key.Items()[0].Int(); id != int64(i+1) {
+			t.Fatalf("record %d has key %d", i, id)
+		}
+	}
+	if len(r.log) != rows {
+		t.Errorf("%d records, want %d", len(r.log), rows)
+	}
+}
+
+// TestSnapshotConnectionLost: the snapshot begins again and the task goes on.
+func TestSnapshotConnectionLost(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a SELECT i, repeat('x', 2000) FROM generate_series(1, 5000) i; CREATE TABLE b (id int PRIMARY KEY, v text); CREATE TABLE events (u uuid)`)
+	r := newRunner(t, d.config("max.batch.size", "100")).open()
+	defer r.close()
+	r.records(1000)
+	d.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'weir%'")
+	r.finish(d)
+	compare(t, d, r.log)
+}
+
+func TestHeartbeat(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE beats (at timestamptz)`)
+	r := streaming(t, d, "heartbeat.interval.ms", "20", "heartbeat.action.query", "INSERT INTO beats VALUES (now())", "table.include.list", "public.t")
+	for _, e := range r.records(3) {
+		if e.topic != "__debezium-heartbeat.srv" || e.key.String() != `["srv"]` || e.keySchema.Name != "io.debezium.connector.common.ServerNameKey" || e.value.Items()[0].Int() == 0 {
+			t.Errorf("heartbeat: %s %s %s", e.topic, e.key, e.value)
+		}
+	}
+	if len(d.rows("SELECT FROM beats")) == 0 {
+		t.Error("the action query has not run")
+	}
+}
+
+func TestStats(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 5)`)
+	r := newRunner(t, d.config()).open()
+	defer r.close()
+	r.records(5)
+	r.until("the stream is connected", func() bool { return gauge(r, "connected") == 1 })
+	if gauge(r, "snapshot_rows") != 5 || gauge(r, "snapshot_tables_remaining") != 0 || gauge(r, "snapshot_running") != 0 {
+		t.Errorf("stats: %v", r.task.Stats())
+	}
+	d.exec(`INSERT INTO t VALUES (6)`)
+	r.records(6)
+	r.until("no lag is left", func() bool { return gauge(r, "lag_bytes") == 0 })
+}
+
+func gauge(r *runner, name string) float64 {
+	for _, g := range r.task.Stats().Gauges {
+		if g.Name == name {
+			return g.Value
+		}
+	}
+	r.t.Fatalf("no gauge %s", name)
+	return 0
+}

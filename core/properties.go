@@ -70,9 +70,12 @@ func trimScheme(listener string) string {
 	return listener
 }
 
-// Set applies broker properties, named as Kafka names them, to c. All faults are reported at once: values that are wrong,
-// and keys that are unknown, each with the nearest known key. c is changed only by the properties that are right.
-func (c *Config) Set(props map[string]string) error {
+// Keys are the names of all broker properties, sorted.
+func Keys() []string { return slices.Sorted(maps.Keys(knownSettings(nil))) }
+
+// knownSettings are all broker properties: the broker's own and the defaults of topics. props tells which finer units of
+// time are given beside coarser ones.
+func knownSettings(props map[string]string) map[string]setting {
 	known := make(map[string]setting)
 	for _, s := range settings() {
 		known[s.name] = s
@@ -94,6 +97,13 @@ func (c *Config) Set(props map[string]string) error {
 			}
 		}}
 	}
+	return known
+}
+
+// Set applies broker properties, named as Kafka names them, to c. All faults are reported at once: values that are wrong,
+// and keys that are unknown, each with the nearest known key. c is changed only by the properties that are right.
+func (c *Config) Set(props map[string]string) error {
+	known := knownSettings(props)
 	c.Topic.setDefaults()
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(props)) {

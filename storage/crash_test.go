@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,9 +30,10 @@ type crashRun struct {
 	ops   []modelOp
 	acked Ticket
 
-	isFlushing, isNested, isOwnStart bool
-	trace                            []string
-	frames                           int
+	isFlushing, wasFull  bool
+	isNested, isOwnStart bool
+	trace                []string
+	frames               int
 }
 
 type modelOp struct {
@@ -194,7 +196,15 @@ func (r *crashRun) onFrame(f *frame, t Ticket) {
 
 // inject lets operations happen between the calls of a flush.
 func (r *crashRun) inject(op vfs.Op) error {
-	if !r.isFlushing || r.isNested || op.Kind == vfs.OpRead || r.rng.IntN(6) > 0 {
+	if !r.isFlushing || r.isNested || op.Kind == vfs.OpRead {
+		return nil
+	}
+	if r.rng.IntN(60) == 0 && mayBeFull(op) {
+		r.note("disk is full: %d %s", op.Kind, op.Path)
+		r.wasFull = true
+		return syscall.ENOSPC
+	}
+	if r.rng.IntN(6) > 0 {
 		return nil
 	}
 	r.isNested = true
@@ -208,6 +218,17 @@ func (r *crashRun) inject(op vfs.Op) error {
 	return nil
 }
 
+// mayBeFull says that a call needs new space: all but those on files that are there already.
+func mayBeFull(op vfs.Op) bool {
+	switch op.Kind {
+	case vfs.OpCreate, vfs.OpMkdir:
+		return true
+	case vfs.OpWrite:
+		return !strings.Contains(op.Path, "/wal/")
+	}
+	return false
+}
+
 // step is one action of the driver.
 func (r *crashRun) step() string {
 	r.disk.Inject(r.inject)
@@ -217,8 +238,9 @@ func (r *crashRun) step() string {
 		r.note("flush")
 		r.isFlushing = true
 		err := r.store.Flush(r.now)
-		r.isFlushing = false
-		if err != nil && !r.disk.Crashed() {
+		isFull := r.wasFull && errors.Is(err, ErrDiskFull)
+		r.isFlushing, r.wasFull = false, false
+		if err != nil && !r.disk.Crashed() && !isFull {
 			return fmt.Sprintf("flush: %v", err)
 		}
 		return ""
@@ -269,7 +291,7 @@ func (r *crashRun) operation(mayCommit bool) string {
 
 // allowed says that an error needs no explanation: the disk has crashed, or there is no room.
 func (r *crashRun) allowed(err error) bool {
-	return errors.Is(err, ErrBusy) || r.disk.Crashed() && (errors.Is(err, ErrStoreFailed) || errors.Is(err, vfs.ErrCrashed))
+	return errors.Is(err, ErrBusy) || errors.Is(err, ErrDiskFull) || r.disk.Crashed() && (errors.Is(err, ErrStoreFailed) || errors.Is(err, vfs.ErrCrashed))
 }
 
 func (r *crashRun) create() string {
@@ -530,7 +552,7 @@ func TestCrashes(t *testing.T) {
 		return
 	}
 	frames, crashes := 0, 0
-	for seed := range uint64(seeds(t, 1500)) {
+	for seed := range uint64(seeds(t, 500)) {
 		fault, r := runSeed(seed, hooks{})
 		if fault != "" {
 			t.Fatalf("WEIR_SEED=%d: %s", seed, fault)

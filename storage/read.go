@@ -21,6 +21,12 @@ type batchHead struct {
 // maxReadBytes bounds one Read, but for a single larger batch.
 const maxReadBytes = 64 << 20
 
+// What a scan of batch headers reads at once, first and then.
+const (
+	minWindowBytes = 4 << 10
+	maxWindowBytes = 64 << 10
+)
+
 // view is where a read finds its bytes, taken in one hold of the log's mutex.
 type view struct {
 	key      handleKey
@@ -199,15 +205,22 @@ func (h *handle) seek(next, limit int64) (place int64, head batchHead, err error
 
 // scan calls visit for the batches from place on, until it says false or limit is reached, and lets the index learn.
 func (h *handle) scan(place, limit int64, visit func(b batchHead, place int64) bool) error {
-	window := make([]byte, min(limit-place, 32<<10))
-	windowAt := place - int64(len(window)) // nothing read yet
+	var window []byte // a small one first: a sequential reader is there already
+	windowAt := place
 	for place < limit {
 		if place+HeaderBytes > limit {
 			return &CorruptError{h.path, place, "batch header is cut"}
 		}
 		if place+HeaderBytes > windowAt+int64(len(window)) {
 			windowAt = place
-			window = window[:min(int64(cap(window)), limit-place)]
+			size := int64(minWindowBytes)
+			if window != nil {
+				size = maxWindowBytes
+			}
+			if size = min(size, limit-place); size > int64(cap(window)) {
+				window = make([]byte, size)
+			}
+			window = window[:size]
 			if err := h.read(window, place); err != nil {
 				return err
 			}

@@ -257,6 +257,11 @@ func (e *configEntry) wanted() Target {
 	return e.target
 }
 
+// planned reports whether the live tasks were planned from the connector's present configuration. Where they were not,
+// compaction may have removed the deletion that lies between the two: such tasks are never begun, only those that run
+// already go on until the new plan.
+func (e *configEntry) planned() bool { return !e.inconsistent && e.generation > e.revision }
+
 // snapshot copies the connectors that exist.
 func (l *configLog) snapshot() map[string]configEntry {
 	out := make(map[string]configEntry, len(l.entries))

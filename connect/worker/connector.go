@@ -166,7 +166,7 @@ func (w *Worker) writeTasks(ctx context.Context, spec connectorSpec, tasks []map
 	if !ok || e.revision != spec.revision || e.wanted() == TargetStopped {
 		return nil
 	}
-	if !e.inconsistent && e.generation > e.revision && sameConfigs(e.tasks, tasks) {
+	if e.planned() && sameConfigs(e.tasks, tasks) {
 		return nil
 	}
 	round := w.configs.positions()[0]

@@ -162,6 +162,8 @@ func (w *Worker) orderTasks(ctx context.Context, u *unit, e *configEntry, run, p
 			payload: taskSpec{id: TaskID{u.name, i}, raw: e.config, task: e.tasks[i]}}
 		if old, _, _ := s.current(); old.run && old.version == o.version {
 			o.payload = old.payload // the connector's new configuration is for the tasks that will be planned from it
+		} else if !e.planned() {
+			o = order{}
 		}
 		s.give(o)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/weirlog/weir/core/replica"
 )
 
+const keyFetch = 1
+
 // maxFetchWait is the longest that a long poll is held, whatever the client asks.
 const maxFetchWait = time.Minute
 

@@ -256,13 +256,16 @@ func (c *conn) serve(f frame) error {
 		case <-c.b.store.Room(): // closed, unless tail memory or the log is used up until the next flush
 		case <-c.b.ended:
 		}
-		c.b.Handle(req, func(resp kmsg.Response) { c.answer(s, resp) })
-		c.b.budget.put(f, true) // its bytes have been copied
+	}
+	done := func(resp kmsg.Response) { c.answer(s, resp) }
+	if req.Key == keyProduce || req.Key == keyFetch {
+		c.b.Handle(req, done)
+		c.b.budget.put(f, true) // a produce's bytes have been copied, and a fetch has none: it may wait for long
 		return nil
 	}
 	c.b.Handle(req, func(resp kmsg.Response) {
 		c.b.budget.put(f, false) // its bytes may have been kept
-		c.answer(s, resp)
+		done(resp)
 	})
 	return nil
 }

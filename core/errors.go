@@ -15,6 +15,7 @@ var (
 	errUnknownTopicID = errors.New("no topic has this id")
 	errInternalTopic  = errors.New("an internal topic is not written by clients")
 	errClosing        = errors.New("the broker is closing")
+	errNoMetadata     = errors.New("the metadata log is missing, and nothing will be served or dropped without it")
 )
 
 // code is the one place where an error becomes a Kafka error code.

@@ -107,3 +107,68 @@ func TestAFullDiskIsSaidAndSurvived(t *testing.T) {
 		}
 	}
 }
+
+// TestPartitionsWithoutMetadataAreRefused: what can't be explained isn't dropped.
+func TestPartitionsWithoutMetadataAreRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	store, err := storage.Open(storage.Options{FS: mem, Dir: "data", WALFileBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := storage.LogID{Topic: [16]byte{9}}
+	log, err := store.OpenLog(id, "lost-0", storage.LogConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(batch("x"), 0, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Default("data")
+	cfg.FS, cfg.WALFileBytes = mem, 1<<20
+	if b, err := Open(cfg); !errors.Is(err, errNoMetadata) {
+		t.Fatalf("opened as %v, %v", b, err)
+	}
+	if store, err = storage.Open(storage.Options{FS: mem, Dir: "data", WALFileBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if log := store.Log(id); log == nil || log.EndOffset() != 1 {
+		t.Error("the partition is gone")
+	}
+}
+
+// TestStalledClientsHoldTheirShareOnly: frames that are begun and not finished are within the budget, and their
+// connections' end gives it back.
+func TestStalledClientsHoldTheirShareOnly(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.MemoryBytes = 4 << 20
+	b := start(t, cfg)
+	good := dialWire(t, b)
+	good.createTopic("t")
+	var stalled []*wire
+	for range 30 { // each claims 500 kB of produce and sends a little
+		w := dialWire(t, b)
+		if _, err := w.nc.Write([]byte{0, 7, 0xa1, 0x20, 0, 0, 0, 9, 0, 0, 0, 1, 0xff, 0xff}); err != nil {
+			t.Fatal(err)
+		}
+		stalled = append(stalled, w)
+	}
+	for {
+		s := b.Stats()
+		if s.RequestBytesInUse > s.RequestBytesLimit {
+			t.Fatalf("%d bytes in use, allowed are %d", s.RequestBytesInUse, s.RequestBytesLimit)
+		}
+		if s.RequestBytesLimit-s.RequestBytesInUse < 500_000 {
+			break // the next one has to wait
+		}
+	}
+	for _, w := range stalled {
+		w.nc.Close()
+	}
+	if p := good.produce("t", -1, batch("x")); p.ErrorCode != 0 {
+		t.Errorf("after they have gone: %v", kerr.ErrorForCode(p.ErrorCode))
+	}
+}

@@ -115,7 +115,11 @@ func (b *Broker) openMeta() error {
 	b.meta = q
 	known := map[storage.LogID]bool{meta.LogID(): true}
 	var found []*meta.Topic
-	q.View(func(img *meta.Image) { found = img.Topics() })
+	isNew := false
+	q.View(func(img *meta.Image) { found, isNew = img.Topics(), img.ClusterID() == "" })
+	if logs := len(b.store.Logs()); isNew && logs > 1 {
+		return fmt.Errorf("data folder %s: %w: it has %d partitions", b.cfg.Dir, errNoMetadata, logs-1)
+	}
 	for _, t := range found {
 		if err := b.openTopic(t); err != nil {
 			return err

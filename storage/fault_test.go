@@ -362,3 +362,62 @@ func appendDurably(t testing.TB, s *Store, l *Log, batch []byte) {
 		return
 	}
 }
+
+// TestRoom: memory in use up to the limit holds connections back until a flush; twice the limit refuses.
+func TestRoom(t *testing.T) {
+	opts := testOptions(vfs.NewMem())
+	opts.TailBytes = 4 << 10
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := openTestLog(t, s, LogConfig{})
+	isOpen := func(room <-chan struct{}) bool {
+		select {
+		case <-room:
+			return true
+		default:
+			return false
+		}
+	}
+	var room <-chan struct{}
+	for heldBack, refused := false, false; !refused; {
+		if room = s.Room(); !isOpen(room) {
+			heldBack = true
+		} else if heldBack || s.Stats().TailBytes >= 4<<10 {
+			t.Fatalf("room at %d bytes", s.Stats().TailBytes)
+		}
+		_, err := l.Append(testBatch{valueBytes: 500}.build(), 0, testNow)
+		refused = errors.Is(err, ErrBusy)
+		if err != nil && !refused {
+			t.Fatal(err)
+		}
+		if refused && (!heldBack || s.Stats().TailBytes < 8<<10) {
+			t.Fatalf("refused at %d bytes", s.Stats().TailBytes)
+		}
+	}
+	if err := s.Flush(testNow); err != nil {
+		t.Fatal(err)
+	}
+	if !isOpen(room) || !isOpen(s.Room()) {
+		t.Fatal("no room after a flush")
+	}
+}
+
+// TestTornRoundStaysOut: a round that was left out must not come back, when its number has been given again and the store ends once more.
+func TestTornRoundStaysOut(t *testing.T) {
+	disk := twoRounds(t)
+	flip(t, disk, "/data/wal/00000001.wal", blockBytes+200)
+	s := mustOpen(t, disk)
+	l := s.Log(testID(1))
+	if _, err := l.Append(testBatch{fill: 'c', valueBytes: 100}.build(), 0, testNow); err != nil {
+		t.Fatal(err)
+	}
+	commitAll(t, s)
+	flip(t, disk, "/data/wal/00000001.wal", blockBytes+200) // whole again
+	want := readAll(t, l)
+	s = mustOpen(t, disk.CrashClone(rand.New(rand.NewPCG(1, 4))))
+	if got := readAll(t, s.Log(testID(1))); !bytes.Equal(got, want) {
+		t.Fatal("the log is not what it was")
+	}
+}

@@ -118,9 +118,6 @@ func (s *Store) makeStore() (err error) {
 	if s.salt, err = newSalt(); err != nil {
 		return fmt.Errorf("draw salt: %w", err)
 	}
-	if err := s.opts.FS.SyncDir(path.Dir(s.opts.Dir)); err != nil {
-		return fmt.Errorf("sync parent of data folder: %w", err)
-	}
 	return s.writeCheckpoint(s.checkpointHead(), nil)
 }
 

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -13,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/weirlog/weir/storage/vfs"
 )
 
 // Store is one data folder. See the package's comment for its invariants and DESIGN.md for the lock order:
@@ -32,6 +31,7 @@ type Store struct {
 	wake      chan struct{} // a round waits; capacity 1
 	wakeFlush chan struct{} // a flush is wanted early; capacity 1
 	failed    chan struct{}
+	noWait    chan struct{} // closed
 
 	commitMu sync.Mutex // one round at a time
 
@@ -101,7 +101,7 @@ func openStore(opts Options, h hooks) (*Store, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("storage options: %w", err)
 	}
-	if err := opts.FS.MkdirAll(opts.Dir); err != nil {
+	if err := makeDataDir(opts.FS, opts.Dir); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
 	lock, err := opts.FS.Lock(path.Join(opts.Dir, "lock"))
@@ -111,9 +111,10 @@ func openStore(opts Options, h hooks) (*Store, error) {
 	s := &Store{
 		opts: opts, log: opts.Logger.With("component", "storage"), hooks: h, lock: lock,
 		files: handleCache{fs: opts.FS, limit: opts.OpenFiles, open: map[handleKey]*handle{}},
-		wake:  make(chan struct{}, 1), wakeFlush: make(chan struct{}, 1), failed: make(chan struct{}),
+		wake:  make(chan struct{}, 1), wakeFlush: make(chan struct{}, 1), failed: make(chan struct{}), noWait: make(chan struct{}),
 		logs: map[LogID]*Log{}, saved: map[uint64]*Log{}, nextNumber: 1,
 	}
+	close(s.noWait)
 	s.wal.fileBytes = opts.WALFileBytes
 	if err := s.recover(); err != nil {
 		s.closeFiles()
@@ -123,80 +124,31 @@ func openStore(opts Options, h hooks) (*Store, error) {
 	return s, nil
 }
 
+// makeDataDir makes the folder and what is missing above it, durably.
+func makeDataDir(fs vfs.FS, dir string) error {
+	var parents []string
+	for missing := path.Clean(dir); ; missing = path.Dir(missing) {
+		if _, err := fs.Stat(missing); err == nil || !vfs.IsNotExist(err) || missing == path.Dir(missing) {
+			break
+		}
+		parents = append(parents, path.Dir(missing))
+	}
+	if err := fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		if err := fs.SyncDir(parent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // newSalt draws the number that makes this store's rounds unforgeable.
 func newSalt() (uint64, error) {
 	var b [8]byte
 	_, err := rand.Read(b[:])
 	return binary.BigEndian.Uint64(b[:]), err
-}
-
-// Run is the commit loop and the flush loop. It returns when both are gone: after ctx ended (nil), or the store
-// failed (the reason). Call Close afterwards.
-func (s *Store) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.runCommits(ctx) })
-	group.Go(func() error { return s.runFlushes(ctx) })
-	return group.Wait()
-}
-
-// runCommits commits at once what an idle disk is given; while a sync runs, arrivals gather in the next round.
-func (s *Store) runCommits(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			for _, done := range s.takeReady() {
-				done()
-			}
-			return nil
-		case <-s.wake:
-		}
-		completions, err := s.Commit(time.Now())
-		for _, done := range completions {
-			done()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// runFlushes flushes when memory or write-ahead files run low, and now and then.
-func (s *Store) runFlushes(ctx context.Context) error {
-	tick := time.NewTicker(s.opts.FlushInterval)
-	defer tick.Stop()
-	for {
-		due := false
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.failed:
-			return s.Err()
-		case <-tick.C:
-			due = true
-		case <-s.wakeFlush:
-		}
-		if !due && !s.pressed() {
-			s.flushMu.Lock()
-			err := s.grow(2)
-			s.flushMu.Unlock()
-			if err == nil {
-				continue
-			}
-		}
-		err := s.Flush(time.Now())
-		if errors.Is(err, ErrDiskFull) {
-			s.log.Warn("disk is full: appends fail once the write-ahead log is used up", "dir", s.opts.Dir, "error", err)
-		} else if err != nil {
-			return err
-		}
-	}
-}
-
-// pressed says that a flush should not wait for its interval.
-func (s *Store) pressed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tailBytes.Load() >= s.opts.TailBytes/2 || len(s.wal.used) >= s.opts.WALFiles/2 || len(s.wal.free) == 0 && s.wal.files() >= s.opts.WALFiles
 }
 
 // Close commits, flushes, and releases the folder. Run must have returned. Idempotent; the error is what kept it from being clean.
@@ -284,31 +236,28 @@ func (s *Store) fail(reason error) {
 func (s *Store) Room() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.holdsBack() {
+		return s.noWait
+	}
 	if s.room == nil {
 		s.room = make(chan struct{})
-		s.relieve()
-		if s.room != nil {
-			signal(s.wakeFlush)
-			return s.room
-		}
-		return closedChannel()
 	}
+	signal(s.wakeFlush)
 	return s.room
+}
+
+// holdsBack says that appends should wait for a flush. Called with mu held.
+func (s *Store) holdsBack() bool {
+	hasRoom := s.tailBytes.Load() < s.opts.TailBytes && s.wal.admits(int64(s.opts.RoundBytes))
+	return !hasRoom && !s.diskFull && s.err == nil
 }
 
 // relieve lets those go on who wait for Room, if there is some. Called with mu held.
 func (s *Store) relieve() {
-	hasRoom := s.tailBytes.Load() < s.opts.TailBytes && s.wal.admits(int64(s.opts.RoundBytes))
-	if s.room != nil && (hasRoom || s.diskFull || s.err != nil) {
+	if s.room != nil && !s.holdsBack() {
 		close(s.room)
 		s.room = nil
 	}
-}
-
-func closedChannel() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
 }
 
 // signal sets a wake-up channel of capacity 1.

@@ -25,6 +25,7 @@ type running struct {
 	*Broker
 	addr string
 	stop func()
+	cut  bool // its power was cut: it need not end cleanly
 }
 
 func testLogger(t testing.TB) *slog.Logger {
@@ -38,10 +39,13 @@ func (w testWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// start opens cfg's folder, runs the broker and serves a port of the kernel's choice.
+// start opens cfg's folder, runs the broker and serves cfg.Advertise, or a port of the kernel's choice.
 func start(t testing.TB, cfg Config) *running {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if cfg.Advertise == "" {
+		cfg.Advertise = "127.0.0.1:0"
+	}
+	ln, err := net.Listen("tcp", cfg.Advertise)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +72,7 @@ func start(t testing.TB, cfg Config) *running {
 		once.Do(func() {
 			cancel()
 			ended.Wait()
-			if err := b.Close(); err != nil {
+			if err := b.Close(); err != nil && !r.cut {
 				t.Errorf("close: %v", err)
 			}
 		})

@@ -8,6 +8,7 @@ package connectors
 
 import (
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/elasticsearch"
 	"github.com/weirlog/weir/connectors/file"
 	"github.com/weirlog/weir/connectors/postgres"
 	"github.com/weirlog/weir/connectors/s3"
@@ -19,7 +20,11 @@ func All() []connect.Connector {
 		file.Source(),
 		file.Sink(),
 		s3.Connector(),
+		elasticsearch.Connector(),
+		elasticsearch.OpenSearch(),
 		postgres.Connector(),
 		s3.Connector(),
+		elasticsearch.Connector(),
+		elasticsearch.OpenSearch(),
 	}
 }

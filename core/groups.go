@@ -312,7 +312,9 @@ func groupCode(err error) int16 {
 		return 0
 	case kerr.NotLeaderForPartition.Code:
 		return kerr.NotCoordinator.Code
-	case kerr.MessageTooLarge.Code, kerr.CorruptMessage.Code, kerr.InvalidRecord.Code:
+	case kerr.MessageTooLarge.Code:
+		return c
+	case kerr.CorruptMessage.Code, kerr.InvalidRecord.Code:
 		return kerr.UnknownServerError.Code
 	default:
 		return kerr.CoordinatorNotAvailable.Code

@@ -34,7 +34,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	g.state, g.generation = Stable, 1
 	for i := range 500 {
 		m := &member{id: fmt.Sprint("member-", i), session: time.Minute}
-		g.members = append(g.members, m)
+		g.add(m)
 		c.startSession(g, m, now)
 	}
 	b.ReportAllocs()

@@ -169,8 +169,8 @@ func (c *Coordinator) Handle(req Request, now time.Time) Effects {
 	return c.effects()
 }
 
-// Appended reports that a batch is durable (code 0) or will never be (a Kafka error code
-// fit for the client). Reports may come in any order, once for each batch; one takes effect
+// Appended reports that a batch is durable (code 0) or will never be: a Kafka error code fit
+// for the client, or MESSAGE_TOO_LARGE. Reports may come in any order, once for each batch; one takes effect
 // when those of all earlier batches are there (invariant 3).
 func (c *Coordinator) Appended(batch uint64, code int16, now time.Time) Effects {
 	if c.appending[batch] != nil {

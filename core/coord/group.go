@@ -21,6 +21,9 @@ const (
 	Dead                State = "Dead"
 )
 
+// maxProtocols bounds the protocols of one member; clients name fewer than ten.
+const maxProtocols = 256
+
 // group is one consumer group.
 type group struct {
 	id           string
@@ -31,6 +34,10 @@ type group struct {
 	protocol     string // chosen by the members' votes; "" while there is none
 	leader       string // member id
 	members      []*member
+	byID         map[string]*member
+	byInstance   map[string]*member
+	knowing      map[string]int    // how many members know a protocol
+	joined       int               // members with a join that waits
 	joining      map[string]*timer // ids given out by the first step of a join, not yet used
 	fresh        bool              // a member was added while the initial delay ran
 
@@ -86,6 +93,9 @@ type waiting struct {
 func newGroup(id string, now time.Time) *group {
 	return &group{
 		id: id, state: Empty, since: now, assigning: -1,
+		byID:           make(map[string]*member),
+		byInstance:     make(map[string]*member),
+		knowing:        make(map[string]int),
 		joining:        make(map[string]*timer),
 		offsets:        make(map[partition]offset),
 		pendingOffsets: make(map[partition]int),
@@ -96,26 +106,79 @@ func (g *group) become(s State, now time.Time) {
 	g.state, g.since = s, now
 }
 
-func (g *group) member(id string) *member {
-	for _, m := range g.members {
-		if m.id == id {
-			return m
-		}
-	}
-	return nil
-}
+func (g *group) member(id string) *member { return g.byID[id] }
 
 // static returns the member with the group.instance.id.
 func (g *group) static(instance *string) *member {
 	if instance == nil {
 		return nil
 	}
-	for _, m := range g.members {
-		if m.instance != nil && *m.instance == *instance {
-			return m
+	return g.byInstance[*instance]
+}
+
+// add takes a new member in; the maps and counts above are kept by add, remove, rename,
+// setProtocols and setJoin alone.
+func (g *group) add(m *member) {
+	g.members = append(g.members, m)
+	g.byID[m.id] = m
+	if m.instance != nil {
+		g.byInstance[*m.instance] = m
+	}
+	g.count(m, 1)
+}
+
+func (g *group) remove(m *member) {
+	g.setJoin(m, nil)
+	g.count(m, -1)
+	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
+	delete(g.byID, m.id)
+	if m.instance != nil {
+		delete(g.byInstance, *m.instance)
+	}
+	if g.leader == m.id {
+		g.leader = ""
+		if len(g.members) > 0 {
+			g.leader = g.members[0].id
 		}
 	}
-	return nil
+}
+
+func (g *group) rename(m *member, id string) {
+	if g.leader == m.id {
+		g.leader = id
+	}
+	delete(g.byID, m.id)
+	m.id = id
+	g.byID[id] = m
+}
+
+func (g *group) setProtocols(m *member, protocols []kmsg.JoinGroupRequestProtocol) {
+	g.count(m, -1)
+	m.protocols = protocols
+	g.count(m, 1)
+}
+
+func (g *group) setJoin(m *member, w *waiting) {
+	if m.join != nil {
+		g.joined--
+	}
+	if w != nil {
+		g.joined++
+	}
+	m.join = w
+}
+
+// count adds n for each protocol that the member knows, once however often it names it.
+func (g *group) count(m *member, n int) {
+	for i, p := range m.protocols {
+		named := slices.ContainsFunc(m.protocols[:i], func(q kmsg.JoinGroupRequestProtocol) bool { return q.Name == p.Name })
+		if named {
+			continue
+		}
+		if g.knowing[p.Name] += n; g.knowing[p.Name] == 0 {
+			delete(g.knowing, p.Name)
+		}
+	}
 }
 
 // current finds the member that a request names, or says why it is none.
@@ -139,7 +202,7 @@ func (g *group) current(id string, instance *string) (*member, int16) {
 // admits reports whether a member with these protocols could be in the group: the same
 // type, and a protocol that everybody else knows.
 func (g *group) admits(protocolType string, protocols []kmsg.JoinGroupRequestProtocol) bool {
-	if protocolType == "" || len(protocols) == 0 {
+	if protocolType == "" || len(protocols) == 0 || len(protocols) > maxProtocols {
 		return false
 	}
 	if len(g.members) == 0 {
@@ -153,14 +216,7 @@ func (g *group) admits(protocolType string, protocols []kmsg.JoinGroupRequestPro
 	})
 }
 
-func (g *group) allKnow(protocol string) bool {
-	for _, m := range g.members {
-		if !m.knows(protocol) {
-			return false
-		}
-	}
-	return true
-}
+func (g *group) allKnow(protocol string) bool { return g.knowing[protocol] == len(g.members) }
 
 // vote returns the protocol that most members prefer among those that all of them know.
 // Of equals the one that the earliest member prefers wins, so that it doesn't waver.
@@ -188,14 +244,7 @@ func (g *group) vote() string {
 }
 
 // allJoined reports whether nobody is left to wait for.
-func (g *group) allJoined() bool {
-	for _, m := range g.members {
-		if m.join == nil {
-			return false
-		}
-	}
-	return len(g.joining) == 0
-}
+func (g *group) allJoined() bool { return g.joined == len(g.members) && len(g.joining) == 0 }
 
 // longestRebalance is how long the slowest member may take to join again.
 func (g *group) longestRebalance() time.Duration {
@@ -204,20 +253,6 @@ func (g *group) longestRebalance() time.Duration {
 		longest = max(longest, m.rebalanceTimeout)
 	}
 	return longest
-}
-
-func (g *group) remove(m *member) {
-	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
-	if g.leader == m.id {
-		g.leader = ""
-		if len(g.members) > 0 {
-			g.leader = g.members[0].id
-		}
-	}
-}
-
-func (m *member) knows(protocol string) bool {
-	return slices.ContainsFunc(m.protocols, func(p kmsg.JoinGroupRequestProtocol) bool { return p.Name == protocol })
 }
 
 // metadata is what the member sent with the protocol.

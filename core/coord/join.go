@@ -89,9 +89,9 @@ func (c *Coordinator) addMember(g *group, j joiner, id string, now time.Time) {
 		g.protocolType = j.ProtocolType
 	}
 	m := &member{id: id, instance: j.InstanceID, isNew: true}
-	m.update(j, now)
-	m.join = &waiting{id: j.ID, version: j.Version}
-	g.members = append(g.members, m)
+	g.add(m)
+	g.update(m, j, now)
+	g.setJoin(m, &waiting{id: j.ID, version: j.Version})
 	if g.leader == "" {
 		g.leader = id
 	}
@@ -109,8 +109,8 @@ func (c *Coordinator) joinAgain(g *group, j joiner, now time.Time) {
 	}
 	rejoin := func() {
 		c.supersede(m.join)
-		m.update(j, now)
-		m.join = &waiting{id: j.ID, version: j.Version}
+		g.update(m, j, now)
+		g.setJoin(m, &waiting{id: j.ID, version: j.Version})
 		c.prepareRebalance(g, now)
 	}
 	switch g.state {
@@ -140,13 +140,10 @@ func (c *Coordinator) joinAgain(g *group, j joiner, now time.Time) {
 func (c *Coordinator) replaceStatic(g *group, m *member, j joiner, id string, now time.Time) {
 	c.failWaiting(g, m, kerr.FencedInstanceID.Code)
 	oldLeader := g.leader
-	if g.leader == m.id {
-		g.leader = id
-	}
-	m.id = id
-	m.update(j, now)
+	g.rename(m, id)
+	g.update(m, j, now)
 	if g.state != Stable || g.vote() != g.protocol {
-		m.join = &waiting{id: j.ID, version: j.Version}
+		g.setJoin(m, &waiting{id: j.ID, version: j.Version})
 		c.prepareRebalance(g, now)
 		return
 	}
@@ -177,10 +174,10 @@ func (c *Coordinator) replaceStatic(g *group, m *member, j joiner, id string, no
 }
 
 // update takes over what a join says of its member.
-func (m *member) update(j joiner, now time.Time) {
+func (g *group) update(m *member, j joiner, now time.Time) {
 	m.clientID, m.clientHost = j.ClientID, j.ClientHost
-	m.session, m.rebalanceTimeout = j.session, j.rebalance
-	m.protocols, m.seen = j.Protocols, now
+	m.session, m.rebalanceTimeout, m.seen = j.session, j.rebalance, now
+	g.setProtocols(m, j.Protocols)
 }
 
 func (c *Coordinator) refuseJoin(j joiner, code int16) {

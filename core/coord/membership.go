@@ -59,7 +59,7 @@ func (c *Coordinator) failWaiting(g *group, m *member, code int16) {
 		resp := c.joinResponse(m.join.version, code)
 		resp.MemberID = m.id
 		c.answer(m.join.id, resp)
-		m.join = nil
+		g.setJoin(m, nil)
 	}
 	c.answerSync(g, m, code)
 }

@@ -32,7 +32,9 @@ func (c *Coordinator) handleCommit(req Request, body *kmsg.OffsetCommitRequest, 
 	c.append(records, func(code int16, _ time.Time) {
 		for _, cm := range commits {
 			g.donePending(cm.at)
-			if code != 0 {
+			if code == kerr.MessageTooLarge.Code {
+				cm.answer.ErrorCode = kerr.InvalidCommitOffsetSize.Code
+			} else if code != 0 {
 				cm.answer.ErrorCode = code
 			} else {
 				g.offsets[cm.at] = cm.offset

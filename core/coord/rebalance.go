@@ -89,7 +89,7 @@ func (c *Coordinator) completeJoin(g *group, now time.Time) {
 		c.startSession(g, m, now)
 		if m.join != nil {
 			c.answer(m.join.id, c.joinedResponse(g, m, m.join.version))
-			m.join = nil
+			g.setJoin(m, nil)
 		}
 	}
 	c.boundSync(g, now)
@@ -256,6 +256,9 @@ func (c *Coordinator) storeGroup(g *group, assignments map[string][]byte, now ti
 		g.storing--
 		if code != 0 && g.storing == 0 {
 			g.stored = stored
+		}
+		if code == kerr.MessageTooLarge.Code { // no error that clients of groups expect
+			code = kerr.UnknownServerError.Code
 		}
 		then(code, now)
 	})

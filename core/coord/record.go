@@ -162,7 +162,9 @@ func (c *Coordinator) replayGroup(key, value []byte) error {
 		g.leader = *v.Leader
 	}
 	for i := range v.Members {
-		g.members = append(g.members, replayedMember(&v.Members[i], v.Version, g.protocol))
+		if m := replayedMember(&v.Members[i], v.Version, g.protocol); g.byID[m.id] == nil && g.static(m.instance) == nil {
+			g.add(m)
+		}
 	}
 	if len(g.members) > 0 {
 		g.state = Stable

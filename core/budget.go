@@ -33,20 +33,15 @@ func newBudget(limitBytes int64) *budget {
 }
 
 // acquire waits for n bytes. A request larger than the whole budget waits until it is alone. It gives up with
-// errClosing when stop says so; wake makes it ask again.
+// errClosing when stop says so, which is asked under the budget's lock; wake makes it ask again.
 func (b *budget) acquire(n int64, stop func() bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.used > 0 && b.used+n > b.limit {
-		b.mu.Unlock()
-		stopped := stop()
-		b.mu.Lock()
-		if stopped {
+		if stop() {
 			return errClosing
 		}
-		if b.used > 0 && b.used+n > b.limit {
-			b.cond.Wait()
-		}
+		b.cond.Wait()
 	}
 	b.used += n
 	return nil

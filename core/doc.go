@@ -18,6 +18,6 @@
 //     what the image says, in the order of the commands.
 //  7. Errors become Kafka error codes in one function, code (errors.go).
 //
-// Neighbours: core/meta (cluster metadata), core/replica (one partition), core/coord (consumer groups),
-// storage (bytes on disk). Nothing but cmd and e2e imports core.
+// Neighbours: core/meta (cluster metadata), core/replica (one partition), core/coord (consumer groups), core/record
+// (the broker's own batches), storage (bytes on disk). Nothing but cmd and e2e imports core.
 package core

@@ -1,7 +1,3 @@
-// Package record writes the record batches that the broker itself appends: metadata commands, group offsets.
-//
-// The central function is [AppendBatch]. Batches are Kafka's v2, uncompressed, with their CRC; base offset and leader
-// epoch are left for the log to patch. It is a leaf: it imports nothing of ours, and reading batches is storage's.
 package record
 
 import (

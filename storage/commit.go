@@ -66,7 +66,7 @@ func (s *Store) noRoom() error {
 func (s *Store) sealOpen() {
 	s.wal.seal(s.open)
 	s.sealed = append(s.sealed, s.open)
-	s.open = &round{number: s.open.number + 1}
+	s.open = &round{number: s.open.number + 1, expectedBytes: int(roundSize(s.open.bytes))} // like this one
 }
 
 // Commit writes and syncs one round, if one waits, and returns the completions that are due, to be run by the caller with no lock

@@ -35,8 +35,8 @@ type capture struct {
 	dropped bool
 }
 
-// maxWriteBytes is how much of a tail is gathered into one write.
-const maxWriteBytes = 1 << 20
+// maxWriteBytes is how much of a tail is gathered into one write, if it is more than one batch.
+const maxWriteBytes = 256 << 10
 
 // Flush writes tails to segments, syncs, writes the checkpoint, recycles write-ahead files, and applies retention.
 // A full disk is ErrDiskFull and leaves the store working; any other error ends it.
@@ -170,6 +170,7 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 			return err
 		}
 	}
+	s.gathered = nil
 	if !s.hooks.skipFlushSync {
 		if err := s.opts.FS.SyncFS(s.opts.Dir); err != nil {
 			return syncError{fmt.Errorf("sync segments: %w", err)}
@@ -255,9 +256,9 @@ func (s *Store) writeFile(p string, batches []tailBatch) (err error) {
 		return fmt.Errorf("open segment: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	var gathered []byte
-	place := batches[0].place
-	for i, t := range batches {
+	gathered, place := s.gathered[:0], batches[0].place
+	for i := range batches {
+		t := &batches[i]
 		if i > 0 && (place+int64(len(gathered)) != t.place || len(gathered)+len(t.data) > maxWriteBytes) {
 			if _, err := f.WriteAt(gathered, place); err != nil {
 				return fmt.Errorf("write segment: %w", err)
@@ -266,6 +267,7 @@ func (s *Store) writeFile(p string, batches []tailBatch) (err error) {
 		}
 		gathered = append(gathered, t.data...)
 	}
+	s.gathered = gathered
 	if _, err := f.WriteAt(gathered, place); err != nil {
 		return fmt.Errorf("write segment: %w", err)
 	}

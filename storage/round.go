@@ -85,6 +85,7 @@ type round struct {
 	bytes  int64    // of frames
 	frames uint32
 
+	expectedBytes  int // of the whole round, a guess
 	nextChunkBytes int
 
 	file  *walFile // set when sealed
@@ -94,7 +95,8 @@ type round struct {
 // reserve returns the next n bytes of the round.
 func (r *round) reserve(n int) []byte {
 	if len(r.chunks) == 0 {
-		r.chunks = append(r.chunks, make([]byte, roundHeaderBytes, max(blockBytes, n+roundHeaderBytes+roundTrailerBytes)))
+		size := max(blockBytes, n+roundHeaderBytes+roundTrailerBytes, min(maxChunkBytes, r.expectedBytes))
+		r.chunks = append(r.chunks, make([]byte, roundHeaderBytes, size))
 	}
 	last := len(r.chunks) - 1
 	c := r.chunks[last]

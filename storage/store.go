@@ -54,8 +54,9 @@ type Store struct {
 	stateTicket Ticket // its round
 	stats       Stats
 
-	flushMu       sync.Mutex // one flush at a time; guards what follows
-	saved         map[uint64]*Log
+	flushMu       sync.Mutex      // one flush at a time; guards what follows
+	saved         map[uint64]*Log // those of the last checkpoint
+	gathered      []byte          // neighbours about to be written, during a flush
 	lastRetention time.Time
 }
 

@@ -14,13 +14,12 @@ import (
 
 // entry is one record as a log would keep it: a copy that outlives the batch.
 type entry struct {
-	topic        string
-	key, value   connect.Value
-	keySchema    *connect.Schema
-	schema       *connect.Schema
-	headers      []connect.Header
-	fault        *connect.Fault
-	durableAfter bool
+	topic      string
+	key, value connect.Value
+	keySchema  *connect.Schema
+	schema     *connect.Schema
+	headers    []connect.Header
+	fault      *connect.Fault
 }
 
 // runner drives a task as the worker does and keeps what a log and an offsets topic would.
@@ -96,8 +95,12 @@ func (r *runner) poll() connect.OffsetMap {
 func (r *runner) keep(b connect.Batch) connect.OffsetMap {
 	for i := range b.Records {
 		rec := &b.Records[i]
+		headers := make([]connect.Header, len(rec.Headers))
+		for k, h := range rec.Headers {
+			headers[k] = connect.Header{Key: h.Key, Value: connect.DataOf(h.Value.Schema(), h.Value.Value().Clone())}
+		}
 		r.log = append(r.log, entry{topic: rec.Topic, key: rec.Key.Value().Clone(), value: rec.Value.Value().Clone(),
-			keySchema: rec.Key.Schema(), schema: rec.Value.Schema(), headers: rec.Headers, fault: rec.Fault})
+			keySchema: rec.Key.Schema(), schema: rec.Value.Schema(), headers: headers, fault: rec.Fault})
 	}
 	if n := len(b.Marks); n > 0 {
 		if b.Marks[n-1].After != len(b.Records) {

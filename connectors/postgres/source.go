@@ -28,7 +28,8 @@ const (
 const (
 	defaultBatchBytes = 8 << 20
 	lagEvery          = 5 * time.Second
-	recordsPerChange  = 3 // a change of key: delete, tombstone, create
+	openSlotLimit     = 3 * time.Second // how long opening waits for the slot
+	recordsPerChange  = 3               // a change of key: delete, tombstone, create
 )
 
 // task is the source: one per connector. Poll steps through the phases; everything but the atomics belongs to it.
@@ -46,6 +47,7 @@ type task struct {
 
 	phase    phase
 	then     phase    // after phaseSlot
+	fresh    bool     // the slot has just been made: its position is to be marked
 	returned position // behind the last change that a Poll returned: where a stream goes on
 	exported string   // the slot's snapshot, while making is open
 	making   *slotMaker
@@ -175,10 +177,13 @@ func (t *task) follow(ctx context.Context, sql *pgconn.PgConn, how decision, fou
 	if err := t.settings.ensurePublication(ctx, sql, found.tables, t.log); err != nil {
 		return err
 	}
-	if how.makeSlot {
-		t.phase, t.then = phaseSlot, how.phase
+	if !how.makeSlot {
+		return nil
 	}
-	return nil
+	t.phase, t.then = phaseSlot, how.phase
+	ctx, cancel := context.WithTimeout(ctx, openSlotLimit)
+	defer cancel()
+	return t.stepSlot(ctx) // what is written from now on is captured; if the server is slow, Poll goes on waiting
 }
 
 // String names the phase for logs.
@@ -291,7 +296,7 @@ func (t *task) stepSlot(ctx context.Context) error {
 	if t.phase == phaseSnapshot {
 		return nil
 	}
-	t.batch.markPosition(&t.returned, false)
+	t.fresh = true
 	return t.closeMaking()
 }
 
@@ -339,6 +344,11 @@ func (t *task) streamPhase(ctx context.Context) error {
 			return err
 		}
 		t.stream = s
+	}
+	if t.fresh {
+		t.fresh = false
+		t.batch.markPosition(&t.returned, false)
+		return nil
 	}
 	if err := t.beat(ctx); err != nil {
 		return err
@@ -416,7 +426,8 @@ func (t *task) Close(ctx context.Context) error {
 	var errs []error
 	t.end()
 	if t.stream != nil {
-		errs = append(errs, t.stream.close())
+		t.stream.status.stop()
+		errs = append(errs, t.stream.wire.goodbye(ctx))
 		t.stream = nil
 	}
 	if t.run != nil {

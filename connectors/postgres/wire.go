@@ -19,6 +19,7 @@ const (
 	maxFrameBytes  = 1<<30 + 1<<20
 	waitSlice      = 100 * time.Millisecond // how long a read waits before it looks whether its context has ended
 	writeTimeout   = 10 * time.Second
+	goodbyeLimit   = 3 * time.Second
 	frameHeadBytes = 5
 )
 
@@ -59,6 +60,20 @@ func takeWire(ctx context.Context, pg *pgconn.PgConn) (*wire, error) {
 // close says goodbye and closes the connection.
 func (w *wire) close() error {
 	_ = w.send('X', nil) // it may be broken already
+	return w.conn.Close()
+}
+
+// goodbye closes the connection and waits, until ctx ends or the limit, for the server to have let go of the slot: it
+// closes its side after that.
+func (w *wire) goodbye(ctx context.Context) error {
+	_ = w.send('X', nil)
+	until := time.Now().Add(goodbyeLimit)
+	if d, ok := ctx.Deadline(); ok && d.Before(until) {
+		until = d
+	}
+	if w.conn.SetReadDeadline(until) == nil {
+		_, _ = io.Copy(io.Discard, w.conn)
+	}
 	return w.conn.Close()
 }
 

@@ -342,10 +342,12 @@ func (m *memorySink) Put(_ context.Context, records []connect.Record) error {
 		}
 	}
 	for i := range records {
-		r := &records[i]
-		if err := r.Decode(); err != nil {
+		if err := records[i].Decode(); err != nil {
 			return connect.BadRecord(i, err)
 		}
+	}
+	for i := range records {
+		r := &records[i]
 		m.got = append(m.got, r.Value.Value().Str())
 		m.origins = append(m.origins, r.Origin)
 		m.next[connect.TopicPartition{Topic: r.Origin.Topic, Partition: r.Origin.Partition}] = r.Origin.Offset + 1

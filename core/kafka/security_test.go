@@ -120,8 +120,7 @@ func handshake(t *testing.T, props map[string]string, name string) error {
 	client := tls.Client(conn, cfg)
 	if _, err = client.Write([]byte("x")); err != nil {
 		conn.Close()
-		<-done
-		return err
+		return errors.Join(err, <-done)
 	}
 	return <-done
 }

@@ -114,7 +114,7 @@ killer() {
   for gap in $(awk -v seed="$seed" -v n="$kills" 'BEGIN { srand(seed); for (i = 0; i < n; i++) printf "%.2f\n", 0.3 + rand() * (i ? 5 : 1.5) }'); do
     number=$((number + 1))
     sleep "$gap"
-    kill -KILL "$(cat "$dir/weir/pid")" 2>/dev/null || die "weir was not there to be killed: it ended by itself"
+    kill_now "$dir/weir" || die "weir was not there to be killed: it ended by itself"
     weir_launch
     weir_ready 60
     say "kill $number of $kills after $gap s: weir is back"

@@ -68,11 +68,15 @@ refuse_taken() {
   fi
 }
 
-# alive DIR says whether the server whose id is in DIR/pid still runs.
+# alive DIR says whether the server whose id is in DIR/pid still runs. A killed one
+# whose parent has not looked yet (a zombie) is dead when its last thread is gone:
+# until then it holds its ports and files.
 alive() {
   local pid
   pid=$(cat "$1/pid" 2>/dev/null) || return 1
-  [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null && [ ! -e "/proc/$pid/status" -o -n "$(grep -v '^State:.*Z' "/proc/$pid/status" 2>/dev/null | grep '^State:')" ]
+  [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null || return 1
+  ! grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" 2>/dev/null ||
+    [ "$(ls "/proc/$pid/task" 2>/dev/null | wc -l)" -gt 1 ]
 }
 
 # launch DIR USER COMMAND... starts a server in the background, detached from
@@ -87,6 +91,7 @@ launch() {
     setsid setpriv --reuid="$user" --regid="$(id -gn "$user")" --clear-groups -- "$@" >>"$dir/log" 2>&1 </dev/null &
   fi
   echo $! >"$dir/pid"
+  disown
 }
 
 # await WHAT SECONDS DIR COMMAND... repeats a command until it succeeds. It
@@ -106,6 +111,13 @@ await() {
     fi
     sleep 0.2
   done
+}
+
+# kill_now DIR ends the server of DIR by SIGKILL and returns when it is gone, its
+# ports and files with it.
+kill_now() {
+  kill -KILL "$(cat "$1/pid")" 2>/dev/null || return 1
+  while alive "$1"; do sleep 0.02; done
 }
 
 # halt WHAT DIR SECONDS ends the server of DIR: TERM, then KILL when it is still

@@ -65,6 +65,7 @@ func (r *crashRun) options() Options {
 	o.WALFileBytes = int64(4+r.rng.IntN(8)) * blockBytes
 	o.WALFiles = 3 + r.rng.IntN(4)
 	o.TailBytes = 64 << 10
+	o.fewFiles = 1 + r.rng.IntN(8)
 	o.OpenFiles = 1 + r.rng.IntN(4)
 	if r.rng.IntN(8) == 0 {
 		o.TailBytes = 2 << 10 // replay spills

@@ -203,27 +203,33 @@ func TestFailureOfTheWriteAheadLogEndsTheStore(t *testing.T) {
 }
 
 func TestFailedSyncOfSegmentsEndsTheStore(t *testing.T) {
-	disk := vfs.NewMem()
-	s := mustOpen(t, disk)
-	l, err := s.OpenLog(testID(1), "a-0", LogConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Append(testBatch{}.build(), 0, testNow); err != nil {
-		t.Fatal(err)
-	}
-	disk.Inject(func(op vfs.Op) error {
-		if op.Kind == vfs.OpSyncFS {
-			return syscall.ENOSPC // never soft in a sync
-		}
-		return nil
-	})
-	if err := s.Flush(testNow); !errors.Is(err, ErrStoreFailed) {
-		t.Fatalf("flush: %v", err)
-	}
-	s = mustOpen(t, disk.CrashClone(rand.New(rand.NewPCG(1, 3))))
-	if got := s.Log(testID(1)).EndOffset(); got != 1 {
-		t.Fatalf("end %d, want 1: the write-ahead log had it", got)
+	for name, logs := range map[string]byte{"few files": 1, "many files": defaultFewFiles + 1} {
+		t.Run(name, func(t *testing.T) {
+			disk := vfs.NewMem()
+			s := mustOpen(t, disk)
+			for n := range logs {
+				l, err := s.OpenLog(testID(n), "a-0", LogConfig{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Append(testBatch{}.build(), 0, testNow); err != nil {
+					t.Fatal(err)
+				}
+			}
+			disk.Inject(func(op vfs.Op) error {
+				if op.Kind == vfs.OpSyncFS || op.Kind == vfs.OpSync && strings.Contains(op.Path, "/logs/") {
+					return syscall.ENOSPC // never soft in a sync
+				}
+				return nil
+			})
+			if err := s.Flush(testNow); !errors.Is(err, ErrStoreFailed) {
+				t.Fatalf("flush: %v", err)
+			}
+			s = mustOpen(t, disk.CrashClone(rand.New(rand.NewPCG(1, 3))))
+			if got := s.Log(testID(0)).EndOffset(); got != 1 {
+				t.Fatalf("end %d, want 1: the write-ahead log had it", got)
+			}
+		})
 	}
 }
 

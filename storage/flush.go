@@ -18,7 +18,7 @@ import (
 //  3. Commit until every captured frame is durable (invariant 4).
 //  4. Write the captured batches to their places. Appends, truncations and drops go on meanwhile: they neither change those bytes
 //     nor reuse the places (invariant 6), and their frames lie in rounds ≥ r0, which stay.
-//  5. One syncfs.
+//  5. One syncfs; or, of few files, each with its folder, so that what others write to the disk isn't waited for.
 //  6. The checkpoint: captured logs as captured, all others as in the last one, replay from r0 with frames above seq.
 //  7. Only now: batches leave memory, files are cut and removed (invariant 3), write-ahead files with rounds < r0 are free (invariant 5).
 //
@@ -165,16 +165,8 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 	if s.hooks.recycleEarly {
 		s.recycle(head.round)
 	}
-	for _, c := range captures {
-		if err := s.writeTail(c); err != nil {
-			return err
-		}
-	}
-	s.gathered = nil
-	if !s.hooks.skipFlushSync {
-		if err := s.opts.FS.SyncFS(s.opts.Dir); err != nil {
-			return syncError{fmt.Errorf("sync segments: %w", err)}
-		}
+	if err := s.writeSegments(captures); err != nil {
+		return err
 	}
 	if err := s.writeCheckpoint(head, captures); err != nil {
 		return err
@@ -183,6 +175,39 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 		s.settleCapture(c)
 	}
 	s.recycle(head.round)
+	return nil
+}
+
+// writeSegments is steps 4 and 5.
+func (s *Store) writeSegments(captures []*capture) error {
+	files := 0
+	for _, c := range captures {
+		files += len(c.names)
+	}
+	isFew := files <= s.opts.fewFiles && !s.hasUnsynced && !s.hooks.skipFlushSync
+	for _, c := range captures {
+		if err := s.writeTail(c, isFew); err != nil {
+			return err
+		}
+	}
+	s.gathered = nil
+	switch {
+	case s.hooks.skipFlushSync || files == 0 && !s.hasUnsynced:
+		return nil
+	case isFew:
+		return s.syncDir(s.logsDir())
+	}
+	if err := s.opts.FS.SyncFS(s.opts.Dir); err != nil {
+		return syncError{fmt.Errorf("sync segments: %w", err)}
+	}
+	s.hasUnsynced = false
+	return nil
+}
+
+func (s *Store) syncDir(dir string) error {
+	if err := s.opts.FS.SyncDir(dir); err != nil {
+		return syncError{fmt.Errorf("sync folder: %w", err)}
+	}
 	return nil
 }
 
@@ -214,8 +239,8 @@ func (s *Store) recycle(covered Ticket) {
 	s.relieve()
 }
 
-// writeTail is step 4 for one log.
-func (s *Store) writeTail(c *capture) error {
+// writeTail is step 4 for one log, with step 5 if so told.
+func (s *Store) writeTail(c *capture, andSync bool) error {
 	if len(c.writes) == 0 {
 		return nil
 	}
@@ -232,10 +257,13 @@ func (s *Store) writeTail(c *capture) error {
 			to++
 		}
 		p := path.Join(l.dir(), c.names[c.writes[from].file])
-		if err := s.writeFile(p, c.writes[from:to]); err != nil {
+		if err := s.writeFile(p, c.writes[from:to], andSync); err != nil {
 			return err
 		}
 		from = to
+	}
+	if andSync {
+		return s.syncDir(l.dir())
 	}
 	return nil
 }
@@ -250,7 +278,7 @@ func (l *Log) fileNames(first uint64) map[uint64]string {
 }
 
 // writeFile writes batches of one file to their places, gathering neighbours.
-func (s *Store) writeFile(p string, batches []tailBatch) (err error) {
+func (s *Store) writeFile(p string, batches []tailBatch, andSync bool) (err error) {
 	f, err := s.opts.FS.OpenReadWrite(p)
 	if err != nil {
 		return fmt.Errorf("open segment: %w", err)
@@ -270,6 +298,12 @@ func (s *Store) writeFile(p string, batches []tailBatch) (err error) {
 	s.gathered = gathered
 	if _, err := f.WriteAt(gathered, place); err != nil {
 		return fmt.Errorf("write segment: %w", err)
+	}
+	if !andSync {
+		return nil
+	}
+	if err := f.Sync(); err != nil {
+		return syncError{fmt.Errorf("sync segment: %w", err)}
 	}
 	return nil
 }

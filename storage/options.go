@@ -51,6 +51,8 @@ type Options struct {
 	FlushInterval     time.Duration // Run flushes dirty logs at least this often, default 10 s
 	RetentionInterval time.Duration // retention is looked at this often, in Flush, default 30 s; negative: each Flush
 	ProducerExpiry    time.Duration // an idle producer's state is forgotten after this, default 24 h
+
+	fewFiles int // a flush syncs up to so many files one by one, more by one syncfs
 }
 
 const (
@@ -61,6 +63,7 @@ const (
 	defaultRound     = 16 << 20
 	defaultTail      = 64 << 20
 	defaultOpenFiles = 512
+	defaultFewFiles  = 32
 )
 
 // SetDefaults fills what is unset.
@@ -76,6 +79,7 @@ func (o *Options) SetDefaults() {
 	setDefault(&o.TailBytes, defaultTail)
 	setDefault(&o.WALFiles, int(2*o.TailBytes/max(o.WALFileBytes, 1))+4)
 	setDefault(&o.OpenFiles, defaultOpenFiles)
+	setDefault(&o.fewFiles, defaultFewFiles)
 	setDefault(&o.FlushInterval, 10*time.Second)
 	setDefault(&o.RetentionInterval, 30*time.Second)
 	setDefault(&o.ProducerExpiry, 24*time.Hour)

@@ -240,6 +240,7 @@ func (l *Log) replayDirect(f *frame, unsynced bool) (ok bool, err error) {
 	}
 	l.seq = f.seq
 	l.noteEnd(0)
+	l.store.hasUnsynced = true // after a kill they may be in memory only
 	return true, nil
 }
 
@@ -293,10 +294,11 @@ func (s *Store) spill() error {
 			continue
 		}
 		c := &capture{log: l, writes: l.tail, names: l.fileNames(l.tail[0].file)}
-		if err := s.writeTail(c); err != nil {
+		if err := s.writeTail(c, false); err != nil {
 			return err
 		}
 		l.dropTail(0, len(l.tail))
+		s.hasUnsynced = true
 	}
 	return nil
 }

@@ -58,6 +58,7 @@ type Store struct {
 	saved         map[uint64]*Log // those of the last checkpoint
 	gathered      []byte          // neighbours about to be written, during a flush
 	lastRetention time.Time
+	hasUnsynced   bool // a replay wrote or believed bytes of segments that no sync of ours has covered
 }
 
 // waiter waits for a round.

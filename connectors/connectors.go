@@ -19,9 +19,6 @@ func All() []connect.Connector {
 	return []connect.Connector{
 		file.Source(),
 		file.Sink(),
-		s3.Connector(),
-		elasticsearch.Connector(),
-		elasticsearch.OpenSearch(),
 		postgres.Connector(),
 		s3.Connector(),
 		elasticsearch.Connector(),

@@ -145,7 +145,7 @@ func (s *sink) outcome(action string, r itemOfAnswers) outcome {
 		return outcome{again, reason} // somebody else's write came between, more often than retry_on_conflict allows
 	case r.Status == http.StatusConflict:
 		return outcome{conflict, reason}
-	case f.Type == "index_not_found_exception", f.Type == "cluster_block_exception":
+	case f.Type == "index_not_found_exception", f.Type == "index_closed_exception", f.Type == "cluster_block_exception":
 		return outcome{again, reason} // deleted, closed or read-only: an operator's affair
 	case r.Status == http.StatusTooManyRequests, r.Status == http.StatusRequestTimeout, r.Status >= 500:
 		return outcome{again, reason}

@@ -77,8 +77,8 @@ func idText(s *connect.Schema, v connect.Value) (string, error) {
 	return joinFields(names, texts), nil
 }
 
-// nullText stands for null among a key's fields; escaping keeps it apart from every text.
-const nullText = "%00"
+// nullText stands for null where a text is wanted; no text of UTF-8 is equal to it.
+const nullText = "\xff"
 
 func joinFields(names, texts []string) string {
 	order := make([]int, len(names))
@@ -93,7 +93,7 @@ func joinFields(names, texts []string) string {
 			b.WriteByte('+')
 		}
 		if texts[i] == nullText {
-			b.WriteString(nullText)
+			b.WriteString("%00") // escaping keeps it apart from every text
 		} else {
 			escape.WriteString(&b, texts[i]) //nolint:errcheck // a Builder takes everything
 		}

@@ -119,8 +119,10 @@ func (s *settings) inspectSlots(ctx context.Context, conn *pgconn.PgConn, i *ins
 
 func (s *settings) inspectTables(i *inspection) {
 	wanted := s.captured(i.tables)
+	reads := s.snapshotMode != "no_data"
 	for _, t := range wanted {
 		switch {
+		case !reads:
 		case !t.usable:
 			i.add(true, "database.user", fmt.Sprintf("user %q may not use the schema of %s", s.user, t.name), "GRANT USAGE ON SCHEMA "+quoteIdent(t.name.schema)+" TO "+quoteIdent(s.user))
 		case !t.readable:

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -80,6 +81,9 @@ func (s *settings) explain(err error) error {
 	at := net.JoinHostPort(s.host, strconv.Itoa(s.port))
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
+		if distrusted(err) {
+			return connect.BadConfig("database.sslrootcert", fmt.Errorf("PostgreSQL at %s shows a certificate that is not trusted: %w", at, err))
+		}
 		if lostConnection(err) {
 			return connect.Retry(0, fmt.Errorf("reach PostgreSQL at %s: %w", at, err))
 		}
@@ -95,6 +99,9 @@ func (s *settings) explain(err error) error {
 		return connect.BadConfig("database.user", fmt.Errorf("user %q lacks a right: %s", s.user, pg.Message))
 	case pg.Code == stateInUse:
 		return connect.Retry(time.Second, fmt.Errorf("replication slot %q is in use: %s; another connector may use it (give each its own slot.name), or an old connection has not ended yet", s.slot, pg.Message))
+	case pg.Code == stateUndefined && strings.Contains(pg.Message, "publication"):
+		return fmt.Errorf("PostgreSQL at %s: %w; the publication was not there when these changes were written, so they can't be decoded: drop the slot (SELECT pg_drop_replication_slot(%s)), delete the connector's offsets and start it anew",
+			at, err, strings.TrimSpace(quoteLiteral(s.slot)))
 	case pg.Code == stateNoSlots:
 		return connect.BadConfig("slot.name", fmt.Errorf("%s; raise max_replication_slots or drop one that is not used: SELECT pg_drop_replication_slot(slot_name)", pg.Message))
 	case pg.Code == stateTooMany, pg.Code == stateStarting, strings.HasPrefix(pg.Code, "57P"), strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "40"):
@@ -117,6 +124,14 @@ func lostConnection(err error) bool {
 		}
 	}
 	return false
+}
+
+// distrusted reports whether the server's certificate was refused.
+func distrusted(err error) bool {
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid)
 }
 
 // rowsOf runs one statement and gives its rows as text; null is "".

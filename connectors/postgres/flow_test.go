@@ -201,3 +201,78 @@ func gauge(r *runner, name string) float64 {
 	r.t.Fatalf("no gauge %s", name)
 	return 0
 }
+
+// TestTLS: reads that end with their deadline leave a TLS connection whole.
+func TestTLS(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)`)
+	wantError(t, openError(t, d.config("database.sslmode", "verify-full"), nil), connect.KindBadConfig, "database.sslrootcert", "certificate")
+	r := newRunner(t, d.config("database.sslmode", "verify-full", "database.sslrootcert", server.rootCert)).open()
+	defer r.close()
+	r.records(1000)
+	for i := range 3 {
+		r.poll()
+		r.poll()
+		d.exec(fmt.Sprintf("INSERT INTO t SELECT generate_series(%d, %d)", 1001+i*100, 1100+i*100))
+		r.records(1100 + i*100)
+	}
+	if got := d.rows("SELECT count(*) FROM pg_stat_ssl s JOIN pg_stat_replication r USING (pid) JOIN pg_replication_slots p ON p.active_pid = r.pid WHERE s.ssl AND p.database = current_database()")[0][0]; got != "1" {
+		t.Errorf("%s replication connections use TLS, want 1", got)
+	}
+}
+
+// TestFewRights: a role that owns its tables and may replicate is enough for a filtered publication.
+func TestFewRights(t *testing.T) {
+	d := newDB(t)
+	d.exec(`DROP ROLE IF EXISTS cdc; CREATE ROLE cdc LOGIN REPLICATION PASSWORD 'weir'; GRANT CREATE ON DATABASE ` + quoteIdent(d.name) + ` TO cdc;
+CREATE TABLE t (id int PRIMARY KEY); ALTER TABLE t OWNER TO cdc; CREATE TABLE other (id int PRIMARY KEY); INSERT INTO t VALUES (1)`)
+	r := newRunner(t, d.config("database.user", "cdc", "table.include.list", "public.t", "publication.autocreate.mode", "filtered")).open()
+	r.records(1)
+	d.exec(`INSERT INTO t VALUES (2)`)
+	r.records(2)
+	r.close()
+	d.exec(`DROP OWNED BY cdc; DROP ROLE cdc`)
+}
+
+// TestFilteredPublicationFollowsTables: the publication carries what is captured at each start.
+func TestFilteredPublicationFollowsTables(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t1 (id int PRIMARY KEY)`)
+	c := d.config("table.include.list", `public\.t.*`, "publication.autocreate.mode", "filtered")
+	r := newRunner(t, c).open()
+	r.until("the snapshot is complete", func() bool { return r.stored.Get(keySnapshotCompleted).Bool() })
+	r.close()
+	d.exec(`CREATE TABLE t2 (id int PRIMARY KEY)`)
+	r.open()
+	d.exec(`INSERT INTO t2 VALUES (1)`)
+	if e := r.records(1)[0]; e.topic != "srv.public.t2" {
+		t.Errorf("topic %s", e.topic)
+	}
+	r.close()
+}
+
+// TestSlotWaitsForTransactions: a transaction that runs holds the slot back; polls end in time meanwhile, and a task that
+// is killed while waiting can start again.
+func TestSlotWaitsForTransactions(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
+	slow := d.other()
+	slow.exec(`BEGIN; INSERT INTO t VALUES (1)`)
+	r := newRunner(t, d.config()).open()
+	for range 2 {
+		r.poll()
+	}
+	if r.task.phase != phaseSlot {
+		t.Fatalf("phase %s while a transaction runs", r.task.phase)
+	}
+	r.kill()
+	again := newRunner(t, r.config)
+	_, err := openTask(context.Background(), again.instance())
+	wantError(t, err, connect.KindRetry, "in use")
+	slow.exec(`COMMIT`)
+	again.open()
+	if got := describe(again.records(1)); got != "r[1]" {
+		t.Error(got)
+	}
+	again.close()
+}

@@ -137,7 +137,8 @@ func (s *settings) stepPublication(ctx context.Context, conn *pgconn.PgConn, wan
 		}
 		return fmt.Errorf("alter publication %q: %w", s.publication, err)
 	}
-	log.Info("publication brought in step with the captured tables", "publication", s.publication, "tables", len(wanted))
+	log.Warn("publication brought in step with the captured tables: tables that are new in it are captured from now on, without the rows they hold already",
+		"publication", s.publication, "tables", len(wanted))
 	return nil
 }
 

@@ -2,7 +2,13 @@ package postgres
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -22,6 +28,7 @@ import (
 // server is the PostgreSQL that all tests of the package share; each test has a database of its own.
 var server struct {
 	port      int
+	rootCert  string
 	err       error
 	databases atomic.Int32
 }
@@ -69,6 +76,9 @@ func startServer() (stop func(), err error) {
 	if out, err := run("initdb", "-D", dir+"/data", "-U", "postgres", "--pwfile="+dir+"/password", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "-N").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
+	if err := writeCertificate(dir + "/data"); err != nil {
+		return nil, err
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -80,7 +90,7 @@ func startServer() (stop func(), err error) {
 		return nil, err
 	}
 	cmd := run("postgres", "-D", dir+"/data", "-p", strconv.Itoa(server.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "wal_level=logical", "-c", "max_replication_slots=60", "-c", "max_wal_senders=60", "-c", "fsync=off", "-c", "shared_buffers=64MB", "-c", "max_wal_size=4GB")
+		"-c", "ssl=on", "-c", "wal_level=logical", "-c", "max_replication_slots=60", "-c", "max_wal_senders=60", "-c", "fsync=off", "-c", "shared_buffers=64MB", "-c", "max_wal_size=4GB")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -103,6 +113,29 @@ func startServer() (stop func(), err error) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// writeCertificate makes the server's own certificate.
+func writeCertificate(dir string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	server.rootCert = dir + "/server.crt"
+	if err := os.WriteFile(server.rootCert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(dir+"/server.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600)
 }
 
 func dial(database, options string) (*pgconn.PgConn, error) {

@@ -165,6 +165,7 @@ func (t *task) start(ctx context.Context, offset connect.OffsetMap) error {
 func (t *task) follow(ctx context.Context, sql *pgconn.PgConn, how decision, found *inspection) error {
 	t.log.Info("starting", "phase", how.phase.String(), "reason", how.why, "from", formatLSN(how.from.commit))
 	t.phase, t.returned = how.phase, how.from
+	t.confirm(found.slot.confirmed)
 	if how.phase == phaseFinished || t.settings.snapshotMode == "initial_only" {
 		return nil
 	}

@@ -91,10 +91,11 @@ func check(ctx context.Context, in connect.Instance) ([]connect.Finding, error) 
 	if err != nil {
 		return nil, err
 	}
-	client, err := connectTo(ctx, s)
+	client, connections, err := connectTo(ctx, s)
 	if err != nil {
 		return nil, err
 	}
+	defer connections.CloseIdleConnections()
 	err = probe(ctx, client, s)
 	var e *connect.Error
 	if errors.As(err, &e) && e.Kind == connect.KindBadConfig {
@@ -124,13 +125,11 @@ func probe(ctx context.Context, client *s3.Client, s *connect.Settings) error {
 }
 
 // connectTo makes a client. It speaks the old dialect of stores that know no checksum trailers.
-func connectTo(ctx context.Context, s *connect.Settings) (*s3.Client, error) {
-	httpClient := awshttp.NewBuildableClient().WithTimeout(5 * time.Minute).WithTransportOptions(func(t *http.Transport) {
-		t.ResponseHeaderTimeout = 30 * time.Second
-	})
+func connectTo(ctx context.Context, s *connect.Settings) (*s3.Client, *http.Transport, error) {
+	base := awshttp.NewBuildableClient()
 	options := []func(*config.LoadOptions) error{
 		config.WithRegion(s.String("s3.region")),
-		config.WithHTTPClient(httpClient),
+		config.WithHTTPClient(base),
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
 		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
 		config.WithRetryer(func() aws.Retryer { return retryer(int(s.Int("s3.part.retries")), s.Millis("s3.retry.backoff.ms")) }),
@@ -140,17 +139,24 @@ func connectTo(ctx context.Context, s *connect.Settings) (*s3.Client, error) {
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
-		return nil, fmt.Errorf("load AWS settings: %w", err)
+		return nil, nil, fmt.Errorf("load AWS settings: %w", err)
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return nil, connect.BadConfig("aws.access.key.id", fmt.Errorf("no credentials: give aws.access.key.id and aws.secret.access.key, or an environment that has them (%w)", err))
+		return nil, nil, connect.BadConfig("aws.access.key.id", fmt.Errorf("no credentials: give aws.access.key.id and aws.secret.access.key, or an environment that has them (%w)", err))
 	}
-	return s3.NewFromConfig(cfg, func(o *s3.Options) {
+	if b, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
+		base = b // with the authorities of AWS_CA_BUNDLE
+	}
+	connections := base.GetTransport()
+	connections.ResponseHeaderTimeout = 30 * time.Second
+	cfg.HTTPClient = &http.Client{Transport: connections, Timeout: 5 * time.Minute} // one whose idle connections can be closed
+	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = s.Bool("s3.path.style.access.enabled")
 		if url := s.String("store.url"); url != "" {
 			o.BaseEndpoint = &url
 		}
-	}), nil
+	})
+	return client, connections, nil
 }
 
 func retryer(retries int, backoff time.Duration) aws.Retryer {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,13 +25,14 @@ var (
 
 // sink is the task: partitions, what their files hold, and the way into the bucket.
 type sink struct {
-	log      *slog.Logger
-	settings *connect.Settings
-	bucket   string
-	upload   uploader
-	format   format
-	scratch  *scratch
-	now      func() time.Time
+	log         *slog.Logger
+	settings    *connect.Settings
+	bucket      string
+	upload      uploader
+	connections *http.Transport
+	format      format
+	scratch     *scratch
+	now         func() time.Time
 
 	flushSize     int
 	rotateMillis  int64         // by the records' time; 0 for never
@@ -53,15 +55,16 @@ func open(ctx context.Context, task connect.Task) (connect.SinkTask, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := connectTo(ctx, s)
+	client, connections, err := connectTo(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if err := probe(ctx, client, s); err != nil {
+		connections.CloseIdleConnections()
 		return nil, err
 	}
 	k := newSink(task, s)
-	k.upload.client = client
+	k.upload.client, k.connections = client, connections
 	return k, nil
 }
 
@@ -363,5 +366,7 @@ func (k *sink) Close(ctx context.Context) error {
 	for tp := range k.partitions {
 		gone = append(gone, tp)
 	}
-	return k.Revoke(ctx, gone)
+	err := k.Revoke(ctx, gone)
+	k.connections.CloseIdleConnections()
+	return err
 }

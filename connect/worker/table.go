@@ -20,6 +20,9 @@ import (
 // ErrNotCompacted: an internal topic exists with another cleanup policy; old entries would be deleted, not compacted.
 var ErrNotCompacted = errors.New("topic is not compacted")
 
+// errCreated: the topic was just made; the next try sees it.
+var errCreated = errors.New("the topic was just created")
+
 // table is a compacted topic read as a map: every record is handed to apply, in the order of each partition, from the
 // beginning of the topic and then as they come. What it means is the user's affair; writing is put.
 //
@@ -81,6 +84,10 @@ func (t *table) start(ctx context.Context) error {
 		if errors.Is(err, ErrNotCompacted) || errors.Is(err, ErrConfig) || ctx.Err() != nil {
 			return fmt.Errorf("prepare topic %s: %w", t.cfg.Name, err)
 		}
+		if errors.Is(err, errCreated) && back.attempt == 0 {
+			back.attempt++
+			continue
+		}
 		t.log.Warn("internal topic is not ready, trying again", "error", err)
 		if !back.sleep(ctx) {
 			return fmt.Errorf("prepare topic %s: %w", t.cfg.Name, err)
@@ -104,7 +111,7 @@ func (t *table) prepare(ctx context.Context) ([]int32, error) {
 		if err := t.create(ctx, len(meta.Brokers)); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("topic %s was just created", t.cfg.Name) // seen by the next try
+		return nil, errCreated
 	}
 	if topic.Err != nil {
 		return nil, topic.Err
@@ -239,7 +246,11 @@ func (t *table) await(ctx context.Context, want map[int32]int64) error {
 // skipEmpty moves a partition past offsets that hold no records: compaction may empty the last batches of a log, and
 // transactions end in markers; a consumer is told of neither. It asks for the data itself and moves only if there is none.
 func (t *table) skipEmpty(ctx context.Context, partition int32, from int64) {
-	records, next, err := fetchAt(ctx, t.client, t.cfg.Name, partition, from)
+	leader, _, err := t.client.PartitionLeader(t.cfg.Name, partition)
+	if err != nil || leader < 0 {
+		return
+	}
+	records, next, err := fetchAt(ctx, t.client, leader, t.cfg.Name, partition, from)
 	if err == nil && len(records) == 0 && next > from {
 		t.advance(partition, next)
 	}
@@ -247,14 +258,7 @@ func (t *table) skipEmpty(ctx context.Context, partition int32, from int64) {
 
 // fetchAt asks a partition's leader for what is committed at an offset. It answers without waiting: records, and the
 // offset after all that was looked at, which is larger than from without records when there are none in between.
-func fetchAt(ctx context.Context, client *kgo.Client, topic string, partition int32, from int64) ([]*kgo.Record, int64, error) {
-	leader, _, err := client.PartitionLeader(topic, partition)
-	if err != nil {
-		return nil, from, err
-	}
-	if leader < 0 {
-		return nil, from, kerr.LeaderNotAvailable
-	}
+func fetchAt(ctx context.Context, client *kgo.Client, leader int32, topic string, partition int32, from int64) ([]*kgo.Record, int64, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.IsolationLevel = 11, 1
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 0, 0, 1<<20

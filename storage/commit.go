@@ -70,9 +70,9 @@ func (s *Store) sealOpen() {
 }
 
 // Commit writes and syncs one round, if one waits, and returns the completions that are due, to be run by the caller with no lock
-// held that they take. The error is the store's failure; completions come beside it. May overlap anything.
-func (s *Store) Commit(now time.Time) ([]func(), error) {
-	err := s.commit(now)
+// held that they take. A round needs no time so far. The error is the store's failure; completions come beside it. May overlap anything.
+func (s *Store) Commit(time.Time) ([]func(), error) {
+	err := s.commit()
 	return s.takeReady(), err
 }
 
@@ -85,7 +85,7 @@ func (s *Store) takeReady() []func() {
 }
 
 // commit does one round and leaves its completions in ready.
-func (s *Store) commit(time.Time) error {
+func (s *Store) commit() error {
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
 	s.mu.Lock()

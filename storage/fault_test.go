@@ -427,3 +427,55 @@ func TestTornRoundStaysOut(t *testing.T) {
 		t.Fatal("the log is not what it was")
 	}
 }
+
+// TestReadersBesideRetention: segments go and a follower cuts while others read; nobody sees an error but that an offset is gone.
+func TestReadersBesideRetention(t *testing.T) {
+	s, err := Open(Options{Dir: t.TempDir(), WALFileBytes: 256 << 10, TailBytes: 64 << 10, RoundBytes: 64 << 10, OpenFiles: 2,
+		FlushInterval: time.Millisecond, RetentionInterval: -1, Sync: SyncOS})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	l := openTestLog(t, s, LogConfig{SegmentBytes: 20 << 10, RetentionBytes: 60 << 10, IndexIntervalBytes: 1})
+	var readers sync.WaitGroup
+	var read atomic.Int64
+	for n := range 3 {
+		readers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(n), 9))
+			for ctx.Err() == nil {
+				start, end := l.StartOffset(), l.EndOffset()
+				batches, err := l.Read(start+rng.Int64N(end-start+1), end, 8<<10, nil)
+				if err != nil && !errors.Is(err, ErrOffsetOutOfRange) {
+					t.Errorf("read: %v", err)
+					return
+				}
+				read.Add(int64(len(batches)))
+				if _, _, err := l.OffsetForTime(rng.Int64N(3000)); err != nil {
+					t.Errorf("offset for time: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 3000 {
+		appendDurably(t, s, l, testBatch{valueBytes: 300, timestamp: int64(i)}.build())
+		if i%100 == 99 {
+			if _, err := l.Truncate(max(l.StartOffset(), l.EndOffset()-20)); err != nil && !errors.Is(err, ErrOffsetOutOfRange) {
+				t.Fatal(err)
+			}
+		}
+	}
+	cancel()
+	readers.Wait()
+	if err := <-ran; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if read.Load() == 0 || l.StartOffset() == 0 {
+		t.Fatalf("%d batches read, start %d", read.Load(), l.StartOffset())
+	}
+}

@@ -153,7 +153,7 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 		}
 	}
 	for s.durableTicket() < last && !s.hooks.captureUnready {
-		if err := s.commit(time.Time{}); err != nil {
+		if err := s.commit(); err != nil {
 			return err
 		}
 	}

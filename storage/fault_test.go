@@ -479,3 +479,34 @@ func TestReadersBesideRetention(t *testing.T) {
 		t.Fatalf("%d batches read, start %d", read.Load(), l.StartOffset())
 	}
 }
+
+// TestMissingSegment: a lost file fails the reads that need it, at its name; the log goes on, and later records are read.
+func TestMissingSegment(t *testing.T) {
+	disk := vfs.NewMem()
+	s := mustOpen(t, disk)
+	batch := int64(len(testBatch{valueBytes: 100}.build()))
+	l := openTestLog(t, s, LogConfig{SegmentBytes: 5 * batch})
+	mustAppend(t, l, 15)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lost := "/data/logs/0000000001-a-0/00000000000000000005-2.log"
+	if err := disk.Remove(lost); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, disk)
+	l = openTestLog(t, s, LogConfig{SegmentBytes: 5 * batch})
+	var damage *CorruptError
+	if _, err := l.Read(7, 15, 1<<20, nil); !errors.As(err, &damage) || damage.Path != lost {
+		t.Fatalf("read of a lost file: %v", err)
+	}
+	for _, next := range []int64{0, 10, 14} {
+		if got, err := l.Read(next, 15, 1<<20, nil); err != nil || len(got) == 0 {
+			t.Fatalf("read at %d: %d, %v", next, len(got), err)
+		}
+	}
+	a, err := l.Append(testBatch{}.build(), 0, testNow)
+	if err != nil || a.BaseOffset != 15 {
+		t.Fatalf("append: %+v, %v", a, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -166,6 +167,12 @@ func (w *Worker) runSink(ctx context.Context, l *life, p *prepared, t connect.Ta
 		opts = append(opts, kgo.ConsumeTopics(p.common.List("topics")...))
 	}
 	r.open = func() (*kgo.Client, error) { return w.client(props, kafka.Consumer, r.log, opts) }
+	r.side = func() (*kgo.Client, error) {
+		alone := maps.Clone(props)
+		delete(alone, "group.id")
+		delete(alone, "group.instance.id")
+		return w.client(alone, kafka.Consumer, r.log, nil)
+	}
 	l.slot.watch(r.task.Stats)
 	defer l.slot.watch(nil)
 	return r.run(ctx)

@@ -36,6 +36,7 @@ type sinkRunner struct {
 	log   *slog.Logger
 
 	open       func() (*kgo.Client, error) // joins the group at once
+	side       func() (*kgo.Client, error) // in no group, for reading single records again
 	client     *kgo.Client
 	admin      *kadm.Client
 	group      string

@@ -363,8 +363,20 @@ func (r *sinkRunner) buryLate(ctx context.Context, rej connect.Rejection) error 
 func (r *sinkRunner) reread(ctx context.Context, o connect.Origin) (*kgo.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
+	client, err := r.side() // not the group's client, whose connection a long poll may hold
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
 	for back := (backoff{min: 50 * time.Millisecond, max: time.Second}); ; {
-		records, next, err := fetchAt(ctx, r.client, o.Topic, o.Partition, o.Offset)
+		var records []*kgo.Record
+		next := o.Offset
+		meta, err := admin.Metadata(ctx, o.Topic)
+		if err == nil {
+			leader := meta.Topics[o.Topic].Partitions[o.Partition].Leader
+			records, next, err = fetchAt(ctx, client, leader, o.Topic, o.Partition, o.Offset)
+		}
 		switch {
 		case err != nil:
 		case len(records) > 0 && records[0].Offset == o.Offset:

@@ -20,9 +20,6 @@ import (
 // ErrNotCompacted: an internal topic exists with another cleanup policy; old entries would be deleted, not compacted.
 var ErrNotCompacted = errors.New("topic is not compacted")
 
-// errCreated: the topic was just made; the next try sees it.
-var errCreated = errors.New("the topic was just created")
-
 // table is a compacted topic read as a map: every record is handed to apply, in the order of each partition, from the
 // beginning of the topic and then as they come. What it means is the user's affair; writing is put.
 //
@@ -84,10 +81,6 @@ func (t *table) start(ctx context.Context) error {
 		if errors.Is(err, ErrNotCompacted) || errors.Is(err, ErrConfig) || ctx.Err() != nil {
 			return fmt.Errorf("prepare topic %s: %w", t.cfg.Name, err)
 		}
-		if errors.Is(err, errCreated) && back.attempt == 0 {
-			back.attempt++
-			continue
-		}
 		t.log.Warn("internal topic is not ready, trying again", "error", err)
 		if !back.sleep(ctx) {
 			return fmt.Errorf("prepare topic %s: %w", t.cfg.Name, err)
@@ -108,10 +101,7 @@ func (t *table) prepare(ctx context.Context) ([]int32, error) {
 		if !t.cfg.Create {
 			return nil, fmt.Errorf("%w: topic %s does not exist and internal.topics.automatic.creation.enable is false", ErrConfig, t.cfg.Name)
 		}
-		if err := t.create(ctx, len(meta.Brokers)); err != nil {
-			return nil, err
-		}
-		return nil, errCreated
+		return t.create(ctx, len(meta.Brokers))
 	}
 	if topic.Err != nil {
 		return nil, topic.Err
@@ -126,7 +116,8 @@ func (t *table) prepare(ctx context.Context) ([]int32, error) {
 	return partitions, nil
 }
 
-func (t *table) create(ctx context.Context, brokers int) error {
+// create makes the topic and gives its partitions.
+func (t *table) create(ctx context.Context, brokers int) ([]int32, error) {
 	replicas := t.cfg.Replicas
 	if int(replicas) > brokers {
 		t.log.Warn("fewer brokers than replicas asked for, using what there is", "asked", replicas, "brokers", brokers)
@@ -140,10 +131,14 @@ func (t *table) create(ctx context.Context, brokers int) error {
 	if err == nil {
 		err = r.Err
 	}
-	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		return fmt.Errorf("create topic %s: %w", t.cfg.Name, err)
+	if err != nil { // also when another worker made it just now: the next try looks at what it made
+		return nil, fmt.Errorf("create topic %s: %w", t.cfg.Name, err)
 	}
-	return nil
+	partitions := make([]int32, t.cfg.Partitions)
+	for i := range partitions {
+		partitions[i] = int32(i)
+	}
+	return partitions, nil
 }
 
 // checkPolicy refuses any cleanup policy but compact. A cluster that doesn't let us ask is believed.

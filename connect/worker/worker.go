@@ -87,10 +87,12 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	for _, t := range tables {
 		defer t.close()
 	}
+	starting, startCtx := errgroup.WithContext(ctx)
 	for _, t := range tables {
-		if err := t.start(ctx); err != nil {
-			return ended(ctx, err)
-		}
+		starting.Go(func() error { return t.start(startCtx) })
+	}
+	if err := starting.Wait(); err != nil {
+		return ended(ctx, err)
 	}
 	var readers errgroup.Group
 	for _, t := range tables {

@@ -168,7 +168,9 @@ func (w *Worker) replay(ctx context.Context, tables []*table) error {
 			if ctx.Err() != nil || !back.sleep(ctx) {
 				return err
 			}
-			w.log.Warn("internal topic can't be read yet, trying again", "error", err)
+			if back.attempt > 1 { // a topic that was just made may be unknown for a moment
+				w.log.Warn("internal topic can't be read yet, trying again", "error", err)
+			}
 		}
 	}
 	w.statuses.replayed()

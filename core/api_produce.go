@@ -26,7 +26,7 @@ func handleProduce(b *Broker, req *Request, done Done) {
 	p.resp.SetVersion(req.Version)
 	p.fill(r)
 	refuse := produceRefusal(r)
-	p.left.Store(1) // this function's own
+	p.left = newCountdown(p.answer)
 	for i := range r.Topics {
 		for j := range r.Topics[i].Partitions {
 			slot := &p.resp.Topics[i].Partitions[j]
@@ -37,7 +37,7 @@ func handleProduce(b *Broker, req *Request, done Done) {
 			p.append(slot, &r.Topics[i], r.Topics[i].Partitions[j].Records)
 		}
 	}
-	p.finish()
+	p.left.done()
 }
 
 // produceRefusal is why a whole request is refused, nil if it isn't.
@@ -58,7 +58,7 @@ type produce struct {
 	acks   replica.Acks
 	done   Done
 	resp   *kmsg.ProduceResponse
-	left   atomic.Int64 // partitions whose fate is open, and one for the handler itself
+	left   *countdown // of partitions whose fate is open
 	failed atomic.Bool
 }
 
@@ -90,7 +90,7 @@ func (p *produce) append(slot *kmsg.ProduceResponseTopicPartition, topic *kmsg.P
 		return
 	}
 	size := len(batch) // the frame is recycled before the answer
-	p.left.Add(1)
+	p.left.add()
 	err = part.Append(batch, p.acks, p.req.Now, func(app storage.Appended, err error) {
 		if err != nil {
 			p.fail(slot, err)
@@ -101,11 +101,11 @@ func (p *produce) append(slot *kmsg.ProduceResponseTopicPartition, topic *kmsg.P
 				p.b.stats.produced.Add(app.LastOffset - app.BaseOffset + 1)
 			}
 		}
-		p.finish()
+		p.left.done()
 	})
 	if err != nil {
 		p.fail(slot, err)
-		p.finish()
+		p.left.done()
 	}
 }
 
@@ -126,11 +126,8 @@ func (p *produce) fail(slot *kmsg.ProduceResponseTopicPartition, err error) {
 	}
 }
 
-// finish counts down; the last one answers.
-func (p *produce) finish() {
-	if p.left.Add(-1) > 0 {
-		return
-	}
+// answer is called when every partition's fate is known.
+func (p *produce) answer() {
 	switch {
 	case p.acks != replica.AcksNone:
 		p.done(p.resp)

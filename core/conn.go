@@ -20,7 +20,7 @@ const (
 	frameChunkBytes   = 1 << 20          // what one read of a body may take while its deadline stands
 	fetchShare        = 4                // of Config.MemoryBytes, an nth is for fetched bytes on their way out
 	leastFetchBytes   = 64 << 10         // what every fetch is granted
-	maxAnswersWaiting = 64 << 20 // bytes of requests of one connection that may wait for answers
+	maxAnswersWaiting = 64 << 20         // bytes of requests of one connection that may wait for answers
 )
 
 // conn is one client's connection: a reader that decodes and dispatches, a writer that answers in order. The reader

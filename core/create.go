@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -84,25 +85,37 @@ func (b *Broker) checkCount(partitions int) error {
 // forAll starts one call per name, gives each result to each, one at a time, and calls done after the last.
 func forAll(names []string, start func(string, func(error)), each func(string, error), done func()) {
 	var mu sync.Mutex
-	left := len(names) + 1
-	finish := func(n int) {
-		mu.Lock()
-		left -= n
-		last := left == 0
-		mu.Unlock()
-		if last {
-			done()
-		}
-	}
+	left := newCountdown(done)
 	for _, name := range names {
+		left.add()
 		start(name, func(err error) {
 			mu.Lock()
 			each(name, err)
 			mu.Unlock()
-			finish(1)
+			left.done()
 		})
 	}
-	finish(1)
+	left.done()
+}
+
+// countdown calls a function when everything that was added is done, and its maker's own part.
+type countdown struct {
+	left atomic.Int64
+	last func()
+}
+
+func newCountdown(last func()) *countdown {
+	c := &countdown{last: last}
+	c.left.Store(1) // the maker's own: it calls done when it has added all
+	return c
+}
+
+func (c *countdown) add() { c.left.Add(1) }
+
+func (c *countdown) done() {
+	if c.left.Add(-1) == 0 {
+		c.last()
+	}
 }
 
 // clusterID writes 16 bytes as Kafka does: base64url without padding.

@@ -62,6 +62,7 @@ func codes() []codeRow {
 		{storage.ErrStoreFailed, kerr.KafkaStorageError},
 		{storage.ErrDropped, kerr.UnknownTopicOrPartition},
 		{meta.ErrTopicExists, kerr.TopicAlreadyExists},
+		{meta.ErrPartitions, kerr.InvalidPartitions},
 		{meta.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 		{meta.ErrFailed, kerr.KafkaStorageError},
 		{errUnknownConfig, kerr.InvalidConfig},

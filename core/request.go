@@ -53,9 +53,11 @@ func apis() []api {
 		{key: 18, min: 0, max: 5, oldest: 0, handle: handleAPIVersions},
 		{key: 19, min: 2, max: 7, oldest: 2, handle: handleCreateTopics},
 		{key: 20, min: 1, max: 6, oldest: 1, handle: handleDeleteTopics},
+		{key: 21, min: 0, max: 2, oldest: 0, handle: handleDeleteRecords},
 		{key: 22, min: 0, max: 5, oldest: 0, handle: handleInitProducerID},
 		{key: 32, min: 1, max: 4, oldest: 1, handle: handleDescribeConfigs},
 		{key: 33, min: 0, max: 2, oldest: 0, handle: handleAlterConfigs},
+		{key: 37, min: 0, max: 3, oldest: 0, handle: handleCreatePartitions},
 		{key: 44, min: 0, max: 1, oldest: 0, handle: handleIncrementalAlterConfigs},
 		{key: 60, min: 0, max: 2, oldest: 0, handle: handleDescribeCluster},
 	}

@@ -175,6 +175,10 @@ func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
 			// The topic exists and its partitions answer KAFKA_STORAGE_ERROR until the next start opens them.
 			b.log.Error("topic was created, but its logs can't be opened", "topic", r.Topic.Name, "error", err)
 		}
+	case c.AddPartitions != nil:
+		if err := b.growTopic(r.Topic); err != nil {
+			b.log.Error("topic was grown, but its logs can't be opened; the next start tries again", "topic", r.Topic.Name, "error", err)
+		}
 	case c.DeleteTopic != nil:
 		b.dropTopic(r.Topic)
 	case c.AlterTopicConfigs != nil:
@@ -191,16 +195,29 @@ func logID(id meta.ID, index int32) storage.LogID {
 }
 
 func (b *Broker) openTopic(mt *meta.Topic) error {
-	configs := b.cfg.Topic.with(mt.Configs)
-	logConfig := configs.log()
-	t := &topic{Topic: mt, configs: configs, parts: make([]*replica.Partition, len(mt.Partitions))}
-	for i, p := range mt.Partitions {
-		name := mt.Name + "-" + strconv.Itoa(i)
-		log, err := b.store.OpenLog(logID(mt.ID, int32(i)), name, logConfig)
+	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs)}
+	return b.openParts(t)
+}
+
+// growTopic opens the partitions that a topic has got.
+func (b *Broker) growTopic(mt *meta.Topic) error {
+	old := b.topics.byID(mt.ID)
+	if old == nil {
+		return b.openTopic(mt)
+	}
+	return b.openParts(&topic{Topic: mt, configs: old.configs, parts: slices.Clip(old.parts)})
+}
+
+// openParts opens the partitions that t lacks, and serves it.
+func (b *Broker) openParts(t *topic) error {
+	logConfig := t.configs.log()
+	for i := len(t.parts); i < len(t.Partitions); i++ {
+		name := t.Name + "-" + strconv.Itoa(i)
+		log, err := b.store.OpenLog(logID(t.ID, int32(i)), name, logConfig)
 		if err != nil {
 			return fmt.Errorf("open partition %s: %w", name, err)
 		}
-		t.parts[i] = replica.New(b.store, log, mt.Name, int32(i), p.LeaderEpoch)
+		t.parts = append(t.parts, replica.New(b.store, log, t.Name, int32(i), t.Partitions[i].LeaderEpoch))
 	}
 	b.topics.put(t)
 	return nil

@@ -40,6 +40,7 @@ type Command struct {
 	InitCluster         *InitCluster         `json:"init_cluster,omitempty"`
 	RegisterBroker      *RegisterBroker      `json:"register_broker,omitempty"`
 	CreateTopic         *CreateTopic         `json:"create_topic,omitempty"`
+	AddPartitions       *AddPartitions       `json:"add_partitions,omitempty"`
 	DeleteTopic         *DeleteTopic         `json:"delete_topic,omitempty"`
 	AlterTopicConfigs   *AlterTopicConfigs   `json:"alter_topic_configs,omitempty"`
 	AllocateProducerIDs *AllocateProducerIDs `json:"allocate_producer_ids,omitempty"`
@@ -65,6 +66,14 @@ type CreateTopic struct {
 	Name     string            `json:"name"`
 	Replicas [][]int32         `json:"replicas"`
 	Configs  map[string]string `json:"configs,omitempty"`
+}
+
+// AddPartitions gives a topic that has From partitions more of them, placed as CreateTopic's are. A topic that has
+// another number by then is left alone.
+type AddPartitions struct {
+	ID       ID        `json:"id"`
+	From     int       `json:"from"`
+	Replicas [][]int32 `json:"replicas"`
 }
 
 // DeleteTopic removes the topic with this id.
@@ -122,8 +131,8 @@ func Decode(b []byte) (Command, error) {
 func (c Command) check() error {
 	kinds := 0
 	for _, set := range []bool{
-		c.InitCluster != nil, c.RegisterBroker != nil, c.CreateTopic != nil, c.DeleteTopic != nil,
-		c.AlterTopicConfigs != nil, c.AllocateProducerIDs != nil,
+		c.InitCluster != nil, c.RegisterBroker != nil, c.CreateTopic != nil, c.AddPartitions != nil,
+		c.DeleteTopic != nil, c.AlterTopicConfigs != nil, c.AllocateProducerIDs != nil,
 	} {
 		if set {
 			kinds++
@@ -133,17 +142,32 @@ func (c Command) check() error {
 		return fmt.Errorf("%w: %d changes in one", ErrVersion, kinds)
 	}
 	if t := c.CreateTopic; t != nil {
-		if t.Name == "" || len(t.Replicas) == 0 {
-			return fmt.Errorf("%w: topic %q with %d partitions", ErrVersion, t.Name, len(t.Replicas))
+		if t.Name == "" {
+			return fmt.Errorf("%w: a topic without a name", ErrVersion)
 		}
-		for i, r := range t.Replicas {
-			if len(r) == 0 {
-				return fmt.Errorf("%w: partition %d of %q has no replica", ErrVersion, i, t.Name)
-			}
+		if err := checkReplicas(t.Replicas); err != nil {
+			return err
+		}
+	}
+	if a := c.AddPartitions; a != nil {
+		if err := checkReplicas(a.Replicas); err != nil {
+			return err
 		}
 	}
 	if a := c.AllocateProducerIDs; a != nil && a.Count < 1 {
 		return fmt.Errorf("%w: %d producer ids", ErrVersion, a.Count)
+	}
+	return nil
+}
+
+func checkReplicas(replicas [][]int32) error {
+	if len(replicas) == 0 {
+		return fmt.Errorf("%w: no partitions", ErrVersion)
+	}
+	for i, r := range replicas {
+		if len(r) == 0 {
+			return fmt.Errorf("%w: partition %d has no replica", ErrVersion, i)
+		}
 	}
 	return nil
 }

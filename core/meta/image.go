@@ -11,6 +11,7 @@ import (
 var (
 	ErrTopicExists  = errors.New("topic exists already")
 	ErrUnknownTopic = errors.New("no such topic")
+	ErrPartitions   = errors.New("topic has another number of partitions by now")
 	ErrExhausted    = errors.New("producer ids are used up")
 )
 
@@ -56,7 +57,7 @@ func NewImage() *Image {
 
 // Result is what applying a command gave.
 type Result struct {
-	Topic           *Topic // CreateTopic: the new one; DeleteTopic: the one that is gone; AlterTopicConfigs: the changed one
+	Topic           *Topic // CreateTopic: the new one; AddPartitions: the changed one; DeleteTopic: the one that is gone; AlterTopicConfigs: the changed one
 	FirstProducerID int64  // AllocateProducerIDs
 	Raised          bool   // RegisterBroker: leader epochs have changed
 }
@@ -73,6 +74,8 @@ func (m *Image) Apply(c Command) (Result, error) {
 		return m.registerBroker(c.RegisterBroker), nil
 	case c.CreateTopic != nil:
 		return m.createTopic(c.CreateTopic)
+	case c.AddPartitions != nil:
+		return m.addPartitions(c.AddPartitions)
 	case c.DeleteTopic != nil:
 		return m.deleteTopic(c.DeleteTopic)
 	case c.AlterTopicConfigs != nil:
@@ -120,13 +123,35 @@ func (m *Image) createTopic(c *CreateTopic) (Result, error) {
 	if m.byID[c.ID] != nil {
 		return Result{}, fmt.Errorf("create topic %q: its id is taken: %w", c.Name, ErrTopicExists)
 	}
-	t := &Topic{ID: c.ID, Name: c.Name, Partitions: make([]Partition, len(c.Replicas)), Configs: maps.Clone(c.Configs)}
-	for i, replicas := range c.Replicas {
-		t.Partitions[i] = Partition{Leader: replicas[0], Replicas: replicas, ISR: replicas}
-	}
+	t := &Topic{ID: c.ID, Name: c.Name, Partitions: placed(nil, c.Replicas), Configs: maps.Clone(c.Configs)}
 	m.put(t)
 	m.partitions += len(t.Partitions)
 	return Result{Topic: t}, nil
+}
+
+// placed is partitions with new ones behind them.
+func placed(partitions []Partition, replicas [][]int32) []Partition {
+	all := make([]Partition, len(partitions), len(partitions)+len(replicas))
+	copy(all, partitions)
+	for _, r := range replicas {
+		all = append(all, Partition{Leader: r[0], Replicas: r, ISR: r})
+	}
+	return all
+}
+
+func (m *Image) addPartitions(c *AddPartitions) (Result, error) {
+	t := m.byID[c.ID]
+	if t == nil {
+		return Result{}, fmt.Errorf("add partitions to topic %x: %w", c.ID[:], ErrUnknownTopic)
+	}
+	if len(t.Partitions) != c.From {
+		return Result{}, fmt.Errorf("add partitions to topic %q: %w: %d", t.Name, ErrPartitions, len(t.Partitions))
+	}
+	next := *t
+	next.Partitions = placed(t.Partitions, c.Replicas)
+	m.put(&next)
+	m.partitions += len(c.Replicas)
+	return Result{Topic: &next}, nil
 }
 
 func (m *Image) deleteTopic(c *DeleteTopic) (Result, error) {

@@ -22,6 +22,7 @@ func every() []Command {
 		{RegisterBroker: &RegisterBroker{ID: 2}},
 		{CreateTopic: &CreateTopic{ID: ID{1, 2}, Name: "orders", Replicas: [][]int32{{1}, {1, 2}}, Configs: map[string]string{"b": "2", "a": "1"}}},
 		{CreateTopic: &CreateTopic{ID: ID{3}, Name: "plain", Replicas: [][]int32{{2}}}},
+		{AddPartitions: &AddPartitions{ID: ID{1, 2}, From: 2, Replicas: [][]int32{{2, 1}}}},
 		{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{1, 2}, Remove: []string{"a"}, Set: map[string]string{"retention.ms": "5"}}},
 		{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{3}, Clear: true, Set: map[string]string{"retention.ms": "5"}}},
 		{AllocateProducerIDs: &AllocateProducerIDs{Broker: 1, Count: 1000}},
@@ -113,7 +114,7 @@ func TestImage(t *testing.T) {
 	for _, c := range every() {
 		apply(t, m, c)
 	}
-	if m.ClusterID() != "MkU3OEVBNTcwNTJENDM2Qg" || m.PartitionCount() != 2 || m.NextProducerID() != 1000 {
+	if m.ClusterID() != "MkU3OEVBNTcwNTJENDM2Qg" || m.PartitionCount() != 3 || m.NextProducerID() != 1000 {
 		t.Errorf("%+v", m)
 	}
 	if len(m.Topics()) != 1 || m.Topic("plain") != nil || m.TopicByID(ID{3}) != nil {
@@ -173,6 +174,8 @@ func TestFailedCommandsChangeNothing(t *testing.T) {
 		"same id":        {Command{CreateTopic: &CreateTopic{ID: ID{1}, Name: "y", Replicas: [][]int32{{1}}}}, ErrTopicExists},
 		"unknown":        {Command{DeleteTopic: &DeleteTopic{ID: ID{9}}}, ErrUnknownTopic},
 		"unknown config": {Command{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{9}}}, ErrUnknownTopic},
+		"grown by now":   {Command{AddPartitions: &AddPartitions{ID: ID{1}, From: 2, Replicas: [][]int32{{1}}}}, ErrPartitions},
+		"none to grow":   {Command{AddPartitions: &AddPartitions{ID: ID{7}, From: 1, Replicas: [][]int32{{1}}}}, ErrUnknownTopic},
 		"exhausted":      {Command{AllocateProducerIDs: &AllocateProducerIDs{Count: 1<<63 - 1}}, ErrExhausted},
 		"empty":          {Command{}, ErrVersion},
 	} {

@@ -190,7 +190,7 @@ func TestDeadLetterIsDurableBeforeTheCommit(t *testing.T) {
 	c := newCluster(t)
 	c.fill(0, 20)
 	c.createTopic("dlq", 1)
-	allow := c.deny("dlq")
+	allow, _ := c.deny("dlq")
 	sink := &memorySink{putErr: badValues("3")}
 	w := c.startWith(map[string]string{"offset.flush.timeout.ms": "50"}, sink.connector())
 	w.create("snk", dlqConfig(nil))
@@ -246,6 +246,85 @@ func TestSinkPassesWhatIsFiltered(t *testing.T) {
 	}
 }
 
+// What the sink does not call durable is not committed, also when records after it were filtered.
+func TestSinkCommitsOnlyWhatIsDurable(t *testing.T) {
+	c := newCluster(t)
+	c.fill(0, 40)
+	hold := true
+	flushes := 0
+	sink := &memorySink{}
+	sink.flushFn = func([]connect.Committed) (connect.Flushed, error) {
+		var f connect.Flushed
+		for tp, next := range sink.next {
+			if hold {
+				next = min(next, 7)
+			}
+			f.Durable = append(f.Durable, connect.Committed{TopicPartition: tp, Offset: next})
+		}
+		if len(sink.got) == 40 {
+			flushes++
+		}
+		return f, nil
+	}
+	w := c.start(sink.connector())
+	w.create("snk", sinkConfig(nil))
+	w.eventually("some commits", func() bool { sink.mu.Lock(); defer sink.mu.Unlock(); return flushes > 5 })
+	if n := w.committed("snk"); n != 14 {
+		t.Fatalf("committed %d, want 7 of each partition", n)
+	}
+	sink.mu.Lock()
+	hold = false
+	sink.mu.Unlock()
+	w.eventually("the commit", func() bool { return w.committed("snk") == 40 })
+}
+
+// A Put that is being retried is repeated without the partitions that went meanwhile, and rebalances are not held up.
+func TestSinkRetryLeavesOutWhatWasRevoked(t *testing.T) {
+	c := newCluster(t)
+	c.fill(0, 20)
+	sink := &memorySink{}
+	wrong := ""
+	sink.putErr = func(records []connect.Record) error {
+		for i := range records {
+			o := records[i].Origin
+			if slices.Contains(sink.revoked, connect.TopicPartition{Topic: o.Topic, Partition: o.Partition}) {
+				wrong = fmt.Sprint(o)
+			}
+		}
+		if len(sink.revoked) == 0 {
+			return connect.Retry(5*time.Millisecond, errors.New("target down"))
+		}
+		return nil
+	}
+	w := c.start(sink.connector())
+	w.create("snk", sinkConfig(map[string]string{"consumer.override.heartbeat.interval.ms": "20",
+		"consumer.override.session.timeout.ms": "5000"}))
+	w.eventually("the retries", func() bool { s := w.Stats(); return len(s.Tasks) == 1 && s.Tasks[0].Retries > 2 })
+	leave := c.join("connect-snk")
+	defer leave()
+	w.eventually("the rest to be put", func() bool { return len(sink.values()) == 10 })
+	sink.mu.Lock()
+	defer sink.mu.Unlock()
+	if wrong != "" || len(sink.revoked) != 1 {
+		t.Errorf("record %s was put after its partition went (revoked %v)", wrong, sink.revoked)
+	}
+}
+
+// join adds a member to a group that reads topic in.
+func (c *cluster) join(group string) (leave func()) {
+	other := c.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics("in"), kgo.HeartbeatInterval(20*time.Millisecond),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	ctx, cancel := context.WithCancel(context.Background())
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		for ctx.Err() == nil {
+			other.PollFetches(ctx)
+		}
+	}()
+	return func() { cancel(); <-polled }
+}
+
 func TestSinkUndecodable(t *testing.T) {
 	c := newCluster(t)
 	c.createTopic("in", 2)
@@ -279,18 +358,8 @@ func TestSinkRevokesOnlyWhatGoes(t *testing.T) {
 	w.create("snk", sinkConfig(map[string]string{"consumer.override.heartbeat.interval.ms": "20",
 		"consumer.override.session.timeout.ms": "5000"}))
 	w.eventually("the commit", func() bool { return w.committed("snk") == 20 })
-	other := c.client(kgo.ConsumerGroup("connect-snk"), kgo.ConsumeTopics("in"), kgo.HeartbeatInterval(20*time.Millisecond),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()))
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	polled := make(chan struct{})
-	go func() {
-		defer close(polled)
-		for ctx.Err() == nil {
-			other.PollFetches(ctx)
-		}
-	}()
-	defer func() { cancel(); <-polled }()
+	leave := c.join("connect-snk")
+	defer leave()
 	w.eventually("one partition to go", func() bool { sink.mu.Lock(); defer sink.mu.Unlock(); return len(sink.revoked) > 0 })
 	w.eventually("lag of one partition", func() bool { return len(w.Stats().Tasks[0].Lag) == 1 })
 	sink.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,15 +27,15 @@ func (r *running) stored(name string) int64 {
 	return 0
 }
 
-// deny refuses produce requests for a topic until the returned function is called. The client repeats them.
-func (c *cluster) deny(topic string) (allow func()) {
+// deny refuses produce requests for a topic until allow is called. The client repeats them; denials counts.
+func (c *cluster) deny(topic string) (allow func(), denials *atomic.Int64) {
 	c.t.Helper()
 	details, err := admin(c.client()).ListTopics(context.Background(), topic)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	id := details[topic].ID
-	denied := make(chan struct{})
+	denied, denials := make(chan struct{}), &atomic.Int64{}
 	c.fake.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.fake.KeepControl()
 		select {
@@ -53,6 +54,7 @@ func (c *cluster) deny(topic string) (allow func()) {
 		if !hit {
 			return nil, nil, false
 		}
+		denials.Add(1)
 		resp, ok := p.ResponseKind().(*kmsg.ProduceResponse)
 		if !ok {
 			return nil, nil, false
@@ -69,7 +71,7 @@ func (c *cluster) deny(topic string) (allow func()) {
 		}
 		return resp, nil, true
 	})
-	return func() { close(denied) }
+	return func() { close(denied) }, denials
 }
 
 // TestSourceCutShort ends a worker at random moments without letting it drain; whatever offset is then stored, every
@@ -156,7 +158,7 @@ func TestSourceCommitsOnlyWhatIsStored(t *testing.T) {
 	c := newCluster(t)
 	source := &memorySource{total: 50, batch: 5}
 	w := c.start(source.connector())
-	allow := c.deny("off")
+	allow, _ := c.deny("off")
 	w.create("src", map[string]string{"connector.class": sourceClass})
 	w.eventually("all records", func() bool { s := w.Stats(); return len(s.Tasks) == 1 && s.Tasks[0].Out == 50 })
 	w.eventually("a store to fail or wait", func() bool { return w.Stats().Tasks[0].InFlight == 0 })
@@ -168,6 +170,24 @@ func TestSourceCommitsOnlyWhatIsStored(t *testing.T) {
 	if w.stored("src") != 50 {
 		w.eventually("the offset to be read back", func() bool { return w.stored("src") == 50 })
 	}
+}
+
+func TestSourceStoresOnlyWhatIsWritten(t *testing.T) {
+	c := newCluster(t)
+	source := &memorySource{total: 50, batch: 5}
+	w := c.start(source.connector())
+	c.createTopic("out", 1)
+	allow, denials := c.deny("out")
+	w.create("src", map[string]string{"connector.class": sourceClass, "producer.override.retry.backoff.ms": "20"})
+	w.eventually("writes to be refused while commits tick", func() bool { return denials.Load() >= 5 })
+	if s := w.Stats().Tasks[0]; s.Out != 0 || s.InFlight != 50 {
+		t.Errorf("stats %+v", s)
+	}
+	if w.stored("src") != 0 || source.lastCommit() >= 0 {
+		t.Fatalf("%d is stored and %d told though nothing is written", w.stored("src"), source.lastCommit())
+	}
+	allow()
+	w.eventually("the commit", func() bool { return source.lastCommit() == 50 })
 }
 
 func TestSourcePositionMovesWhenAllIsFiltered(t *testing.T) {

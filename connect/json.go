@@ -115,13 +115,20 @@ func appendFloat(dst []byte, v Value) []byte {
 		return append(dst, `"Infinity"`...)
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
-	case v.form == text:
-		return append(dst, v.str()...)
 	}
-	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
-		return strconv.AppendFloat(dst, f, 'e', -1, bits)
+	start := len(dst)
+	if a := math.Abs(f); v.form == text {
+		dst = append(dst, v.str()...)
+	} else if a != 0 && (a < 1e-6 || a >= 1e21) {
+		dst = strconv.AppendFloat(dst, f, 'e', -1, bits)
+	} else {
+		dst = strconv.AppendFloat(dst, f, 'f', -1, bits)
 	}
-	return strconv.AppendFloat(dst, f, 'f', -1, bits)
+	// A whole number keeps its point, as Java writes it: who infers types from the text (a search index) must see a float.
+	if !bytes.ContainsAny(dst[start:], ".eE") {
+		dst = append(dst, ".0"...)
+	}
+	return dst
 }
 
 func (j JSONText) appendBytes(dst []byte, s *Schema, v Value) ([]byte, error) {

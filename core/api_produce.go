@@ -1,6 +1,7 @@
 package core
 
 import (
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -122,7 +123,7 @@ func (p *produce) fail(slot *kmsg.ProduceResponseTopicPartition, err error) {
 	slot.ErrorCode, slot.BaseOffset, slot.LogAppendTime, slot.LogStartOffset = code(err), -1, -1, -1
 	slot.ErrorMessage = message(err)
 	if slot.ErrorCode == kerr.UnknownServerError.Code || slot.ErrorCode == kerr.KafkaStorageError.Code {
-		p.b.complain(p.req.Now, "produce failed", "partition", slot.Partition, "client", p.req.ClientID, "error", err)
+		p.b.failures.say(p.b.log, slog.LevelError, p.req.Now, "produce failed", "partition", slot.Partition, "client", p.req.ClientID, "error", err)
 	}
 }
 

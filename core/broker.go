@@ -34,8 +34,8 @@ type Broker struct {
 	budget *budget
 	stats  stats
 
-	complained atomic.Int64 // when, in Unix nanoseconds
-	unsaid     atomic.Int64 // errors since then
+	failures   seldom       // errors of storage that clients meet
+	rejects    seldom       // clients that are turned away
 	fetches    atomic.Int64 // bytes granted to fetch answers that are being written
 	advertised atomic.Pointer[string]
 
@@ -143,20 +143,6 @@ func (b *Broker) Handle(req *Request, done Done) {
 	}
 	row.handle(b, req, b.stats.request(req, b.cfg.Now, done))
 }
-
-// complain logs an error that clients may cause at any rate, at most once in complainEvery: a full disk fails every
-// produce, and once is enough to say so.
-func (b *Broker) complain(now time.Time, msg string, args ...any) {
-	last := b.complained.Load()
-	if now.UnixNano()-last < int64(complainEvery) || !b.complained.CompareAndSwap(last, now.UnixNano()) {
-		b.unsaid.Add(1)
-		return
-	}
-	b.log.Error(msg, append(args, "unsaid", b.unsaid.Swap(0))...)
-}
-
-// complainEvery is the least time between two errors that clients cause.
-const complainEvery = 5 * time.Second
 
 // after runs fire on the stepping goroutine when d has passed since now. Both ends are the caller's clock: req.Now.
 func (b *Broker) after(now time.Time, d time.Duration, fire func(now time.Time)) *timer {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -96,7 +97,7 @@ func (c *conn) readFrame(br *bufio.Reader) (frame, error) {
 	n, charge, err := c.admit(br)
 	if errors.Is(err, errFrameSize) {
 		c.b.stats.malformed.Add(1)
-		c.b.log.Warn("connection closed: malformed frame", "peer", c.host, "software", c.software, "error", err)
+		c.b.rejects.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "connection closed: malformed frame", "peer", c.host, "software", c.software, "error", err)
 	}
 	if err != nil {
 		return frame{}, err
@@ -159,7 +160,7 @@ func (c *conn) serve(f frame) error {
 	}
 	if err != nil {
 		c.b.stats.malformed.Add(1)
-		c.b.log.Warn("connection closed: undecodable request", "peer", c.host, "key", h.key, "version", h.version,
+		c.b.rejects.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "connection closed: undecodable request", "peer", c.host, "key", h.key, "version", h.version,
 			"client", h.clientID, "software", c.software, "error", err)
 		return c.giveUp(f, err)
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"log/slog"
 	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -130,7 +131,7 @@ func (f *fetch) readPart(p *fetchPart, leftBytes int, found bool) {
 	pieces, err := log.Read(p.next, hw, min(leftBytes, int(max(0, p.maxBytes))), nil)
 	if err != nil {
 		if p.errorCode = code(err); p.errorCode != kerr.OffsetOutOfRange.Code && p.errorCode != kerr.UnknownTopicOrPartition.Code {
-			f.b.complain(f.b.cfg.Now(), "fetch failed", "topic", p.part.Topic, "partition", p.part.Index, "next", p.next, "error", err)
+			f.b.failures.say(f.b.log, slog.LevelError, f.b.cfg.Now(), "fetch failed", "topic", p.part.Topic, "partition", p.part.Index, "next", p.next, "error", err)
 		}
 		return
 	}

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"syscall"
 	"time"
@@ -77,7 +78,7 @@ func (b *Broker) attach(nc net.Conn) bool {
 		_ = nc.Close()
 		if full {
 			b.stats.refused.Add(1)
-			b.log.Warn("connection refused: max.connections reached", "limit", b.cfg.MaxConnections, "peer", c.host)
+			b.rejects.say(b.log, slog.LevelWarn, b.cfg.Now(), "connection refused: max.connections reached", "limit", b.cfg.MaxConnections, "peer", c.host)
 		}
 		return false
 	}

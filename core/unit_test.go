@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -259,5 +260,19 @@ func TestDialOfAnotherAddressIsTCP(t *testing.T) {
 	defer nc.Close()
 	if _, ok := nc.(*net.TCPConn); !ok {
 		t.Errorf("got %T", nc)
+	}
+}
+
+func TestSeldomSaysWhatItLeftOut(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	var s seldom
+	now := time.Unix(1000, 0)
+	for i := range 10 {
+		s.say(log, slog.LevelWarn, now.Add(time.Duration(i)*time.Millisecond), "again")
+	}
+	s.say(log, slog.LevelError, now.Add(2*seldomEvery), "again")
+	if got := out.String(); strings.Count(got, "again") != 2 || !strings.Contains(got, "unsaid=9") || !strings.Contains(got, "level=ERROR") {
+		t.Errorf("said:\n%s", got)
 	}
 }

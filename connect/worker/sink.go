@@ -200,57 +200,69 @@ func (r *sinkRunner) take(ctx context.Context, k *kgo.Record) error {
 	r.count.inFlight.Add(1)
 	r.count.bytesOut.Add(uint64(len(k.Key) + len(k.Value)))
 	part.position = k.Offset + 1
-	rec, keep, failed := r.convert(ctx, k)
-	if failed != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return r.bury(ctx, k, failed)
+	b := &r.batch
+	b.records = append(b.records, connect.Record{}) // made in place: nothing is allocated for a record
+	keep, failed := r.convert(ctx, k, &b.records[len(b.records)-1])
+	if keep {
+		part.given = k.Offset + 1
+		b.read = append(b.read, k)
+		b.seqs = append(b.seqs, part.seq)
+		b.bytes += len(k.Key) + len(k.Value) + 128
+		return nil
 	}
-	if !keep {
+	b.records = b.records[:len(b.records)-1]
+	switch {
+	case failed == nil:
 		r.count.filtered.Add(1)
 		r.count.inFlight.Add(-1)
 		return nil
+	case ctx.Err() != nil:
+		return nil
 	}
-	part.given = k.Offset + 1
-	r.batch.records = append(r.batch.records, rec)
-	r.batch.read = append(r.batch.read, k)
-	r.batch.seqs = append(r.batch.seqs, part.seq)
-	r.batch.bytes += len(k.Key) + len(k.Value) + 128
-	return nil
+	return r.bury(ctx, k, failed)
 }
 
-func (r *sinkRunner) convert(ctx context.Context, k *kgo.Record) (rec connect.Record, keep bool, failed *recordError) {
-	rec = connect.Record{Topic: k.Topic, Partition: k.Partition, Timestamp: k.Timestamp.UnixMilli(),
+// convert makes rec of what was read. keep is false when a transform dropped it, or with a failure.
+func (r *sinkRunner) convert(ctx context.Context, k *kgo.Record, rec *connect.Record) (keep bool, failed *recordError) {
+	*rec = connect.Record{Topic: k.Topic, Partition: k.Partition, Timestamp: k.Timestamp.UnixMilli(),
 		Key: connect.EncodedData(k.Key, r.pipe.key.Codec()), Value: connect.EncodedData(k.Value, r.pipe.value.Codec()),
 		Headers:       r.pipe.headers(k.Headers),
 		Origin:        connect.Origin{Topic: k.Topic, Partition: k.Partition, Offset: k.Offset},
 		LogAppendTime: k.Attrs.TimestampType() == 1,
 	}
 	if !r.pipe.chain.Empty() {
-		original := rec
-		err := r.tol.attempt(ctx, func() (err error) {
-			rec = original
-			keep, err = r.pipe.chain.Apply(&rec)
-			return err
-		})
-		switch {
-		case errors.Is(err, connect.ErrNotDecoded):
-			return rec, false, r.undecoded(&original, err)
-		case err != nil:
-			return rec, false, &recordError{stageTransform, "transforms", err}
-		case !keep:
-			return rec, false, nil
+		if keep, failed = r.transform(ctx, rec); !keep {
+			return false, failed
 		}
-		rec.Origin = original.Origin
 	}
 	if r.lazy {
-		return rec, true, nil
+		return true, nil
 	}
-	if err := r.tol.attempt(ctx, rec.Decode); err != nil {
-		return rec, false, r.undecoded(&rec, err)
+	err := rec.Decode()
+	if err != nil {
+		err = r.tol.attempt(ctx, rec.Decode)
 	}
-	return rec, true, nil
+	if err != nil {
+		return false, r.undecoded(rec, err)
+	}
+	return true, nil
+}
+
+func (r *sinkRunner) transform(ctx context.Context, rec *connect.Record) (keep bool, failed *recordError) {
+	original := *rec
+	err := r.tol.attempt(ctx, func() (err error) {
+		*rec = original
+		keep, err = r.pipe.chain.Apply(rec)
+		return err
+	})
+	rec.Origin = original.Origin
+	switch {
+	case errors.Is(err, connect.ErrNotDecoded):
+		return false, r.undecoded(&original, err)
+	case err != nil:
+		return false, &recordError{stageTransform, "transforms", err}
+	}
+	return keep, nil
 }
 
 // undecoded says which half of a record could not be decoded.

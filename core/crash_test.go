@@ -45,6 +45,9 @@ type crashRun struct {
 	kept  map[string]map[int64]string // acknowledged records by topic and offset
 	alive map[string]bool             // topics: true created, false deleted, as acknowledged; absent: unknown
 	open  map[string]bool             // topics with a creation or deletion whose fate is unknown
+	parts map[string]int              // partitions of a topic, as acknowledged
+	from  map[string]int64            // start offset of its partition 0, as acknowledged
+	asked map[string]int64            // and as asked: what lies below may be gone
 	next  int
 	pids  map[int64]bool
 }
@@ -53,6 +56,7 @@ func crashes(t *testing.T, seed uint64) {
 	r := &crashRun{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), mem: vfs.NewMem(), now: time.UnixMilli(1_700_000_000_000),
 		kept: map[string]map[int64]string{}, alive: map[string]bool{}, open: map[string]bool{}, pids: map[int64]bool{},
+		parts: map[string]int{}, from: map[string]int64{}, asked: map[string]int64{},
 	}
 	for range 4 {
 		r.mem.CrashAt(r.mem.Ops()+1+int64(r.rng.IntN(300)), r.rng.IntN(2) == 0)
@@ -110,8 +114,12 @@ func (r *crashRun) step() {
 		r.createTopic(fmt.Sprintf("t%d", r.rng.IntN(6)))
 	case n < 7 && len(names) > 0:
 		r.deleteTopic(names[r.rng.IntN(len(names))])
-	case n < 10:
+	case n < 9:
 		r.producerID()
+	case n < 10 && len(names) > 0:
+		r.grow(names[r.rng.IntN(len(names))])
+	case n < 12 && len(names) > 0:
+		r.deleteRecords(names[r.rng.IntN(len(names))])
 	case n < 60 && len(names) > 0:
 		r.produce(names[r.rng.IntN(len(names))])
 	case n < 95:
@@ -160,10 +168,58 @@ func (r *crashRun) deleteTopic(name string) {
 	r.call(20, 4, req, func(resp kmsg.Response) {
 		if resp.(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode == 0 {
 			r.alive[name] = false
-			delete(r.kept, name)
+			r.forget(name)
 			delete(r.open, name)
 		}
 	})
+}
+
+func (r *crashRun) grow(name string) {
+	if !r.alive[name] || r.open[name] {
+		return
+	}
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	topic := kmsg.NewCreatePartitionsRequestTopic()
+	topic.Topic, topic.Count = name, int32(len(r.b.topics.byName(name).parts)+1)
+	req.Topics = append(req.Topics, topic)
+	r.call(37, 3, req, func(resp kmsg.Response) {
+		if resp.(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode == 0 && r.kept[name] != nil {
+			r.parts[name] = max(r.parts[name], int(topic.Count))
+		}
+	})
+}
+
+func (r *crashRun) deleteRecords(name string) {
+	if !r.alive[name] || r.open[name] {
+		return
+	}
+	hw := r.b.topics.byName(name).parts[0].HighWatermark()
+	if hw == 0 {
+		return
+	}
+	before := r.rng.Int64N(hw + 1)
+	r.asked[name] = max(r.asked[name], before)
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	topic := kmsg.NewDeleteRecordsRequestTopic()
+	topic.Topic = name
+	p := kmsg.NewDeleteRecordsRequestTopicPartition()
+	p.Offset = before
+	topic.Partitions = append(topic.Partitions, p)
+	req.Topics = append(req.Topics, topic)
+	r.call(21, 2, req, func(resp kmsg.Response) {
+		slot := resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
+		if slot.ErrorCode == 0 && r.kept[name] != nil {
+			r.from[name] = max(r.from[name], slot.LowWatermark)
+		}
+	})
+}
+
+// forget drops what the model knows of a topic that is gone.
+func (r *crashRun) forget(name string) {
+	delete(r.kept, name)
+	delete(r.parts, name)
+	delete(r.from, name)
+	delete(r.asked, name)
 }
 
 func (r *crashRun) producerID() {
@@ -214,15 +270,23 @@ func (r *crashRun) check() {
 		t := r.b.topics.byName(name)
 		delete(r.open, name)
 		if r.alive[name] = t != nil; t == nil {
-			delete(r.kept, name)
+			r.forget(name)
 		} else if r.kept[name] == nil {
 			r.kept[name] = map[int64]string{}
 		}
 	}
 	for name, kept := range r.kept {
 		found := r.read(name)
+		if t := r.b.topics.byName(name); t != nil {
+			if got := len(t.parts); got < max(2, r.parts[name]) {
+				r.t.Errorf("%s: %d partitions, acknowledged %d", name, got, r.parts[name])
+			}
+			if got := t.parts[0].Log().StartOffset(); got < r.from[name] || got > r.asked[name] {
+				r.t.Errorf("%s: starts at %d, acknowledged %d, asked %d", name, got, r.from[name], r.asked[name])
+			}
+		}
 		for offset, value := range kept {
-			if found[offset] != value {
+			if got, ok := found[offset]; got != value && (ok || offset >= r.asked[name]) {
 				r.t.Errorf("%s: acknowledged %q at %d, found %q", name, value, offset, found[offset])
 			}
 		}

@@ -42,6 +42,7 @@ func (w *Worker) openDeadLetters(p *prepared, id TaskID, log *slog.Logger, count
 	}
 	client, _, err := kafka.NewClient(props, kafka.Producer, append([]kgo.Opt{
 		kgo.ClientID(fmt.Sprintf("connector-dlq-producer-%s-%d", id.Connector, id.Task)), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.MetadataMinAge(metadataMinAge),
 		kgo.MaxBufferedBytes(int(w.cfg.TaskMemoryBytes / 8)), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}, w.deps.KafkaOpts...)...)
 	if err != nil {

@@ -136,6 +136,7 @@ func (w *Worker) runSink(ctx context.Context, l *life, p *prepared, t connect.Ta
 	setDefault(props, "auto.offset.reset", "earliest")
 	setDefault(props, "client.id", fmt.Sprintf("connector-consumer-%s-%d", r.id.Connector, r.id.Task))
 	setDefault(props, "max.poll.records", "5000")
+	setDefault(props, "metadata.max.age.ms", "5000") // how soon a new topic that topics.regex matches is read
 	setDefault(props, "max.poll.interval.ms", "60000")
 	setDefault(props, "partition.assignment.strategy", "CooperativeStickyAssignor,RangeAssignor")
 	setDefault(props, "fetch.max.bytes", strconv.FormatInt(w.cfg.TaskMemoryBytes/4, 10))
@@ -188,6 +189,8 @@ func setDefault(props map[string]string, key, value string) {
 func (w *Worker) client(props map[string]string, role kafka.Role, log interface {
 	Warn(string, ...any)
 }, opts []kgo.Opt) (*kgo.Client, error) {
+	// A moved leader is looked for at once, not after the client's usual five seconds.
+	opts = append([]kgo.Opt{kgo.MetadataMinAge(metadataMinAge)}, opts...)
 	c, warnings, err := kafka.NewClient(props, role, append(opts, w.deps.KafkaOpts...)...)
 	for _, warning := range warnings {
 		log.Warn("client setting", "about", warning.String())
@@ -197,6 +200,9 @@ func (w *Worker) client(props map[string]string, role kafka.Role, log interface 
 	}
 	return c, nil
 }
+
+// metadataMinAge is how often a client may ask where partitions are.
+const metadataMinAge = 200 * time.Millisecond
 
 // closeLimit bounds a task's Close.
 const closeLimit = 10 * time.Second

@@ -28,6 +28,7 @@ type table struct {
 	cfg   TopicConfig
 	log   *slog.Logger
 	apply func(*kgo.Record)
+	after func() // if not nil, called after apply has been given what came together, before it counts as read
 
 	client *kgo.Client // reads and writes
 	admin  *kadm.Client
@@ -176,6 +177,9 @@ func (t *table) run(ctx context.Context) error {
 				t.apply(r)
 			}
 			if n := len(p.Records); n > 0 {
+				if t.after != nil {
+					t.after()
+				}
 				t.advance(p.Partition, p.Records[n-1].Offset+1)
 			}
 		})

@@ -137,12 +137,14 @@ func (w *Worker) openTables() error {
 	w.configs, err = openTable(w.cfg.ConfigTopic, resolved, w.deps.KafkaOpts, w.log, func(r *kgo.Record) {
 		live = live || w.ready.Load()
 		log.apply(string(r.Key), r.Value, r.Offset, live)
-		snap := log.snapshot()
-		w.snap.Store(&snap)
-		w.kick()
 	})
 	if err != nil {
 		return err
+	}
+	w.configs.after = func() {
+		snap := log.snapshot()
+		w.snap.Store(&snap)
+		w.kick()
 	}
 	if w.offsets.table, err = openTable(w.cfg.OffsetTopic, resolved, w.deps.KafkaOpts, w.log, w.offsets.apply); err != nil {
 		w.configs.close()

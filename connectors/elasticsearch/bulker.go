@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +19,9 @@ type item struct {
 	target string // index and id; "" for an id that the server makes
 	body   []byte // the action's line and the document's
 	done   bool
+
+	attempts int       // answers that put it off
+	retryAt  time.Time // not before
 }
 
 // itemOverheadBytes is counted for an item beside its body.
@@ -88,7 +90,9 @@ type bulker struct {
 	lanes    []*lane
 	items    int
 	bytes    int64
-	trouble  error // the last failure while a lane has failed more often than limits.retries; nil when it got on
+	stuck    int   // items that were put off more often than limits.retries
+	down     int   // lanes whose requests have failed as a whole more often than limits.retries
+	trouble  error // the last of those failures
 	fatal    error
 	rejects  []connect.Rejection
 	changed  chan struct{} // has a token after something was settled
@@ -97,14 +101,6 @@ type bulker struct {
 	progress atomic.Uint64
 
 	conflicts, retries, requests, leftOut atomic.Uint64
-}
-
-// lane is a queue that sends one request at a time.
-type lane struct {
-	queue  []*item
-	wake   chan struct{}
-	items  int // of the next request at most: halved by failures
-	failed int // in a row
 }
 
 func (b *bulker) start(ctx context.Context) {
@@ -140,7 +136,7 @@ func (b *bulker) add(ctx context.Context, i *item) error {
 			b.mu.Unlock()
 			signal(l.wake)
 			return nil
-		case b.trouble != nil:
+		case b.down > 0 || b.stuck > 0:
 			defer b.mu.Unlock()
 			return b.trouble
 		}
@@ -171,14 +167,15 @@ func (b *bulker) skip(i *item) {
 	i.part.settle()
 }
 
-// wait returns when nothing is queued or on its way. It answers Retry while the target is away.
+// wait returns when nothing is queued or on its way but what is stuck: documents that the server puts off again and again,
+// while it takes others. It answers Retry while the target is away.
 func (b *bulker) wait(ctx context.Context, limit time.Duration) error {
 	expired := time.NewTimer(limit)
 	defer expired.Stop()
 	for {
 		b.mu.Lock()
-		items, err := b.items, b.fatal
-		if err == nil {
+		items, err := b.moving(), b.fatal
+		if err == nil && b.down > 0 {
 			err = b.trouble
 		}
 		b.mu.Unlock()
@@ -195,177 +192,32 @@ func (b *bulker) wait(ctx context.Context, limit time.Duration) error {
 	}
 }
 
+// moving counts the items that are neither stuck nor behind one that is; b.mu is held.
+func (b *bulker) moving() int {
+	n := b.items
+	if b.stuck == 0 {
+		return n
+	}
+	n -= b.stuck
+	for _, l := range b.lanes {
+		stuck := map[string]bool{}
+		for _, i := range l.queue {
+			switch {
+			case b.isStuck(i):
+				stuck[i.target] = true
+			case stuck[i.target]:
+				n--
+			}
+		}
+	}
+	return n
+}
+
+func (b *bulker) isStuck(i *item) bool { return i.attempts > b.limits.retries }
+
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// run is a lane's life.
-func (b *bulker) run(ctx context.Context, l *lane) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		}
-		sleep(ctx, b.limits.linger)
-		for ctx.Err() == nil {
-			batch := b.take(l)
-			if len(batch) == 0 {
-				break
-			}
-			b.requests.Add(1)
-			outcomes, err := b.send(ctx, batch)
-			if ctx.Err() != nil {
-				return
-			}
-			sleep(ctx, b.settle(l, batch, outcomes, err))
-		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
-// take takes the next request's items out of the queue, and drops those of revoked partitions.
-func (b *bulker) take(l *lane) []*item {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var batch []*item
-	var seen map[string]bool
-	if !b.versioned {
-		seen = map[string]bool{}
-	}
-	kept := l.queue[:0]
-	bytes, full := 0, b.fatal != nil
-	for _, i := range l.queue {
-		full = full || len(batch) > 0 && (len(batch) >= l.items || bytes+len(i.body) > b.limits.bodyBytes)
-		switch {
-		case i.part.gone:
-			b.free(i)
-		case full || seen[i.target] && i.target != "":
-			kept = append(kept, i)
-		default:
-			batch = append(batch, i)
-			bytes += len(i.body)
-		}
-		if seen != nil {
-			seen[i.target] = true // also of what is left: a later one of the same id must not pass it
-		}
-	}
-	clear(l.queue[len(kept):])
-	l.queue = kept
-	if len(batch) == 0 {
-		signal(b.changed)
-	}
-	return batch
-}
-
-// free takes an item off the books; b.mu is held.
-func (b *bulker) free(i *item) {
-	b.items--
-	b.bytes -= i.bytes()
-	i.done, i.body = true, nil
-	i.part.settle()
-}
-
-// settle books a request's outcome and tells how long the lane waits before the next.
-func (b *bulker) settle(l *lane, batch []*item, outcomes []outcome, err error) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	defer signal(b.changed)
-	b.progress.Add(1)
-	if err != nil {
-		return b.settleWhole(l, batch, err)
-	}
-	var repeat []*item
-	reason := ""
-	newer := map[string]bool{} // ids with a later version that the server has
-	for n := len(batch) - 1; n >= 0; n-- {
-		i, o := batch[n], outcomes[n]
-		switch {
-		case o.verdict == again && !newer[i.target]:
-			repeat = append(repeat, i)
-			reason = o.reason
-		case o.verdict == rejected:
-			b.refuse(i, o.reason)
-		default:
-			if o.verdict == conflict {
-				b.conflicts.Add(1)
-			}
-			if b.versioned && i.target != "" {
-				newer[i.target] = true
-			}
-			b.free(i)
-		}
-	}
-	if len(repeat) == 0 {
-		l.failed = 0
-		l.items = min(2*l.items, b.limits.items)
-		b.trouble = nil
-		return 0
-	}
-	for x, y := 0, len(repeat)-1; x < y; x, y = x+1, y-1 {
-		repeat[x], repeat[y] = repeat[y], repeat[x]
-	}
-	if len(repeat) < len(batch) {
-		l.failed = 0 // some got through: busy, not away
-	}
-	l.items = max(len(batch)/2, 1)
-	return b.repeat(l, repeat, connect.Retry(0, fmt.Errorf("%d of %d operations were put off: %s", len(repeat), len(batch), reason)))
-}
-
-// repeat puts items back before all that came later; b.mu is held.
-func (b *bulker) repeat(l *lane, items []*item, err error) time.Duration {
-	l.queue = append(items[:len(items):len(items)], l.queue...)
-	l.failed++
-	b.retries.Add(uint64(len(items)))
-	if l.failed > b.limits.retries {
-		b.trouble = err
-	}
-	wait := min(b.limits.backoff<<min(l.failed-1, 16), maxBackoff)
-	return wait/2 + time.Duration(rand.Int64N(int64(wait/2)+1))
-}
-
-const maxBackoff = 10 * time.Second
-
-// refuse ends an item that the server will never take; b.mu is held.
-func (b *bulker) refuse(i *item, reason string) {
-	if b.reject(i, reason) {
-		if !i.part.gone {
-			b.rejects = append(b.rejects, connect.Rejection{Origin: i.origin, Reason: reason})
-		}
-	} else {
-		b.leftOut.Add(1)
-	}
-	b.free(i)
-}
-
-// settleWhole books a request that failed as a whole; b.mu is held.
-func (b *bulker) settleWhole(l *lane, batch []*item, err error) time.Duration {
-	switch {
-	case isTooLarge(err) && len(batch) == 1:
-		b.refuse(batch[0], err.Error())
-		return 0
-	case isTooLarge(err):
-		l.items = len(batch) / 2
-		l.queue = append(batch, l.queue...)
-		return 0
-	case isRetry(err):
-		return b.repeat(l, batch, err)
-	}
-	l.queue = append(batch, l.queue...)
-	b.fatal = err
-	return 0
 }

@@ -321,6 +321,86 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
+// TestOneStuck: an index that takes nothing holds up its own partition, not another.
+func TestOneStuck(t *testing.T) {
+	s := newServer(t)
+	stuck := true
+	s.disturb = func(target string) int { // s.mu is held
+		if stuck && strings.HasPrefix(target, "stuck/") {
+			return 503
+		}
+		return 0
+	}
+	d := connecttest.NewDriver(t, Connector(), s.world())
+	bad, good := connect.TopicPartition{Topic: "stuck"}, connect.TopicPartition{Topic: "good"}
+	d.Feed(bad, 30)
+	d.Feed(good, 30)
+	d.Open()
+	d.Assign(bad, good)
+	for d.Put(10) > 0 {
+	}
+	end := d.Log[good][29].Origin.Offset + 1
+	for deadline := time.Now().Add(connecttest.Patience); d.Committed[good].Offset < end; d.Flush(true) {
+		if time.Now().After(deadline) {
+			t.Fatal("the good partition is held up")
+		}
+	}
+	if c, ok := d.Committed[bad]; ok {
+		t.Errorf("the stuck partition was committed to %v", c)
+	}
+	d.Feed(good, 10) // nor does it hold up what comes later
+	d.Put(100)
+	if f := d.Flush(true); len(f.Durable) != 1 {
+		t.Errorf("a later flush answers %v", f)
+	}
+	s.mu.Lock()
+	stuck = false
+	s.mu.Unlock()
+	d.Drain()
+	d.CheckContent()
+	d.Close()
+}
+
+// TestFullBuffer: the target is away and the buffer small, so a Put is taken in part, refused and repeated. Without
+// versions every record must still be written once, in order.
+func TestFullBuffer(t *testing.T) {
+	s := newServer(t)
+	w := s.world()
+	for key, value := range map[string]string{"write.method": "UPSERT", "batch.size": "5", "max.in.flight.requests": "2", "max.buffered.records": "10"} {
+		w.Config[key] = value
+	}
+	w.Record = func(i int) (key, value connect.Data) {
+		return connecttest.JSON(fmt.Appendf(nil, `"id-%d"`, i%4)), connecttest.JSON(fmt.Appendf(nil, `{"n":%d}`, i))
+	}
+	d := connecttest.NewDriver(t, Connector(), w)
+	tp := connect.TopicPartition{Topic: "t"}
+	d.Feed(tp, 1)
+	d.Open()
+	d.Assign(tp)
+	d.Drain() // the index is there
+	d.Feed(tp, 100)
+	s.stop()
+	await := time.Now().Add(connecttest.Patience)
+	for {
+		err := d.Task().Put(t.Context(), d.Log[tp][1:])
+		if isRetry(err) {
+			break
+		}
+		if err != nil || time.Now().After(await) {
+			t.Fatalf("a full buffer before a dead target answers %v", err)
+		}
+	}
+	s.start()
+	d.Drain()
+	d.CheckContent()
+	d.Close()
+	for target, bodies := range s.applied {
+		if !slices.IsSortedFunc(bodies, func(a, b string) int { return number(a) - number(b) }) || len(slices.Compact(slices.Clone(bodies))) != len(bodies) {
+			t.Errorf("%s was written out of order or twice: %v", target, bodies)
+		}
+	}
+}
+
 func number(body string) int {
 	var doc struct{ N int }
 	_ = json.Unmarshal([]byte(body), &doc)

@@ -83,10 +83,10 @@ func TestSameObjects(t *testing.T) {
 				w := world(t)
 				maps.Copy(w.Config, c.set)
 				d := connecttest.NewDriver(t, Connector(), w)
-				d.Feed(a0, 100)
+				d.Feed(a0, 300)
 				d.Open()
 				d.Assign(a0)
-				for step := 0; d.Put(1+step%5) > 0; step++ {
+				for step := 0; d.Put(1+step*5%13) > 0; step++ {
 					commit := step%3 != 1
 					d.Flush(commit || !disturbed)
 					if disturbed && (step%9 == 4 || step%9 == 8) { // in between more than one object's records are put

@@ -108,10 +108,12 @@ apply() {
   say "connector $name applied"
 }
 
-# killer sends SIGKILL to weir at seeded moments and starts it again each time.
+# killer sends SIGKILL to weir at seeded moments and starts it again each time. The
+# first comes while the snapshot is read; after that a short gap, in which the sinks
+# have not taken over yet, follows a long one, in which they are writing.
 killer() {
   local gap number=0
-  for gap in $(awk -v seed="$seed" -v n="$kills" 'BEGIN { srand(seed); for (i = 0; i < n; i++) printf "%.2f\n", 0.3 + rand() * (i ? 5 : 1.5) }'); do
+  for gap in $(awk -v seed="$seed" -v n="$kills" 'BEGIN { srand(seed); for (i = 0; i < n; i++) printf "%.2f\n", i % 2 ? 7 + rand() * 7 : 0.3 + rand() * 2 }'); do
     number=$((number + 1))
     sleep "$gap"
     kill_now "$dir/weir" || die "weir was not there to be killed: it ended by itself"
@@ -128,7 +130,7 @@ rows() {
     WHERE n.nspname || '.' || c.relname ~ '$tables') AS t"
 }
 
-documents() { curl -fsS -m 10 "$search/demo.*/_count?filter_path=count&ignore_unavailable=true" | jq -r '.count // 0'; }
+documents() { { curl -fsS -m 10 "$search/demo.*/_count?filter_path=count&ignore_unavailable=true" 2>/dev/null || echo '{}'; } | jq -r '.count // 0'; }
 objects() { find "$dir/s3/objects/$bucket/topics" -type f 2>/dev/null | wc -l; }
 confirmed() { psql -X -q -At -c "SELECT coalesce(bool_and(confirmed_flush_lsn >= '$1'), false) FROM pg_replication_slots WHERE database = '$database'"; }
 behind() { psql -X -q -At -c "SELECT coalesce(pg_size_pretty(max(pg_current_wal_lsn() - confirmed_flush_lsn)), 'no slot yet') FROM pg_replication_slots WHERE database = '$database'"; }
@@ -186,6 +188,20 @@ Still running, until "make demo-stop":
 TEXT
 }
 
+# steady changes rows for some seconds more, now that nothing is left to catch up with,
+# and measures meanwhile how long a row takes from its commit to a search.
+steady() {
+  local probes
+  say "changing rows for ${DEMO_STEADY:-10} s more, to measure the way of a row"
+  "$here/probe.sh" 127.0.0.1 "$pg_port" "$database" "$search/demo.apt.probes" >"$dir/probe.ms" &
+  probes=$!
+  helpers+=("$probes")
+  "$here/changes.sh" 127.0.0.1 "$pg_port" "$database" "${DEMO_STEADY:-10}" 10001 || die "the rows could not be changed"
+  kill -TERM "$probes" 2>/dev/null || true
+  wait "$probes" 2>/dev/null || true
+  quiet || true
+}
+
 run() {
   local started=$SECONDS changes killing=
   [ -x "$weir" ] || die "$weir is not built; run make build"
@@ -206,17 +222,13 @@ run() {
   fi
   progress &
   helpers+=($!)
-  "$here/probe.sh" 127.0.0.1 "$pg_port" "$database" "$search/demo.apt.probes" >"$dir/probe.ms" &
-  helpers+=($!)
-  local probes=$!
-  "$here/changes.sh" 127.0.0.1 "$pg_port" "$database" "$seconds" &
+  "$here/changes.sh" 127.0.0.1 "$pg_port" "$database" "$seconds" 1 &
   changes=$!
   wait "$changes" || die "the rows could not be changed"
   [ -z "$killing" ] || wait "$killing" || die "weir did not come back from a kill"
-  kill -TERM "$probes" 2>/dev/null || true
-  wait "$probes" 2>/dev/null || true
-  say "no more changes; waiting until everything has arrived"
+  say "waiting until everything has arrived"
   quiet || true
+  steady
   leave
   helpers=()
   check || die "the demo failed: see above, and weir's log $dir/weir/log"

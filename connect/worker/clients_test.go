@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"log/slog"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -10,3 +12,5 @@ import (
 func newResolver() (*provider.Resolver, error) { return provider.New(nil) }
 
 func admin(c *kgo.Client) *kadm.Client { return kadm.NewClient(c) }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -28,6 +28,10 @@ func (w *Worker) runConnector(ctx context.Context, l *life, spec connectorSpec) 
 	if _, err := w.pipeline(p.config); err != nil {
 		return err
 	}
+	fields := append(connectorFields(p.connector.Sink != nil), p.connector.Fields...)
+	for _, key := range connect.Unknown(fields, p.config) {
+		w.log.Warn("key of a connector is not known, it is kept and not used", "connector", p.name, "about", unknownKey(fields, key))
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	replan := make(chan struct{}, 1)

@@ -325,6 +325,24 @@ func (c *cluster) join(group string) (leave func()) {
 	return func() { cancel(); <-polled }
 }
 
+func TestSinkFindsTopicsByExpression(t *testing.T) {
+	c := newCluster(t)
+	c.fill(0, 10)
+	sink := &memorySink{}
+	w := c.start(sink.connector())
+	w.create("snk", map[string]string{"connector.class": sinkClass, "topics.regex": "in[0-9]*",
+		"consumer.override.metadata.max.age.ms": "250"})
+	w.eventually("the records", func() bool { return len(sink.values()) == 10 })
+	c.createTopic("in2", 1)
+	c.createTopic("other-in2", 1)
+	c.produce("other-in2", &kgo.Record{Value: []byte("no")})
+	c.produce("in2", &kgo.Record{Value: []byte("new")})
+	w.eventually("the new topic's record", func() bool { v := sink.values(); return slices.Contains(v, "new") })
+	if v := sink.values(); len(v) != 11 {
+		t.Errorf("got %v", v)
+	}
+}
+
 func TestSinkUndecodable(t *testing.T) {
 	c := newCluster(t)
 	c.createTopic("in", 2)

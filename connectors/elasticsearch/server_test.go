@@ -287,7 +287,7 @@ func TestDisturbed(t *testing.T) {
 			w := s.world()
 			w.Config["write.method"] = method
 			w.Config["connection.compression"] = "true"
-			w.Config["retry.backoff.ms"] = "0"
+			w.Config["retry.backoff.ms"] = "2"
 			w.Config["max.retries"] = "1000"
 			w.Record = func(i int) (key, value connect.Data) {
 				key = connecttest.JSON(fmt.Appendf(nil, `"id-%d"`, i*7%50))

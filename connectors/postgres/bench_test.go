@@ -2,6 +2,10 @@ package postgres
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -35,10 +39,31 @@ func BenchmarkStream(b *testing.B) {
 		d.exec(benchTable)
 		r := newRunner(b, d.config("snapshot.mode", "no_data")).open()
 		r.until("the slot is there", func() bool { return r.stored != nil })
+		d.exec("SELECT pg_create_logical_replication_slot('" + r.config["slot.name"] + "_raw', 'pgoutput')")
 		d.exec(`DO $$ BEGIN FOR k IN 0..1999 LOOP INSERT INTO t SELECT ` + benchRow + ` FROM generate_series(k * 100 + 1, k * 100 + 100) i; COMMIT; END LOOP; END $$`)
 		benchRead(b, r, rows)
 		r.close()
+		b.ReportMetric(float64(rows)/receiveRaw(b, d, r.config["slot.name"]+"_raw").Seconds(), "pg_recvlogical/s")
 	}
+}
+
+// receiveRaw lets pg_recvlogical read the same changes into /dev/null.
+func receiveRaw(b *testing.B, d *db, slot string) time.Duration {
+	b.Helper()
+	bin, err := programs()
+	if err != nil {
+		b.Fatal(err)
+	}
+	end := d.rows("SELECT pg_current_wal_lsn()")[0][0]
+	d.exec("INSERT INTO t (id) VALUES (0)") // WAL beyond the end
+	cmd := exec.Command(filepath.Join(bin, "pg_recvlogical"), "-h", "127.0.0.1", "-p", strconv.Itoa(server.port), "-U", "postgres", "-d", d.name, "--slot", slot,
+		"--start", "--no-loop", "--endpos", end, "-f", "/dev/null", "-o", "proto_version=1", "-o", "publication_names=dbz_publication")
+	cmd.Env = append(os.Environ(), "PGPASSWORD="+serverPassword)
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("pg_recvlogical: %v: %s", err, out)
+	}
+	return time.Since(start)
 }
 
 // BenchmarkSnapshot reads a table of 500,000 rows.

@@ -45,13 +45,25 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// programs gives the folder of the server's programs: WEIR_POSTGRES_BIN for another version, else the newest that is
+// installed.
+func programs() (string, error) {
+	if bin := os.Getenv("WEIR_POSTGRES_BIN"); bin != "" {
+		return bin, nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		return "", fmt.Errorf("no PostgreSQL server found; install one: apt-get install -y postgresql")
+	}
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
 // startServer makes a cluster in a temporary folder and starts it; the error tells what to install.
 func startServer() (stop func(), err error) {
-	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(bins) == 0 {
-		return nil, fmt.Errorf("no PostgreSQL server found; install one: apt-get install -y postgresql")
+	bin, err := programs()
+	if err != nil {
+		return nil, err
 	}
-	bin := filepath.Dir(bins[len(bins)-1])
 	dir, err := os.MkdirTemp("", "weir-postgres-test-")
 	if err != nil {
 		return nil, err

@@ -138,6 +138,7 @@ func (w *Worker) runSink(ctx context.Context, l *life, p *prepared, t connect.Ta
 	setDefault(props, "max.poll.records", "5000")
 	setDefault(props, "metadata.max.age.ms", "5000") // how soon a new topic that topics.regex matches is read
 	setDefault(props, "max.poll.interval.ms", "60000")
+	setDefault(props, "fetch.max.wait.ms", "500") // a partition that comes waits for the fetch that is on its way
 	setDefault(props, "partition.assignment.strategy", "CooperativeStickyAssignor,RangeAssignor")
 	setDefault(props, "fetch.max.bytes", strconv.FormatInt(w.cfg.TaskMemoryBytes/4, 10))
 	props["enable.auto.commit"] = "false"

@@ -112,8 +112,11 @@ func (s *sink) rejects(i *item, reason string) bool {
 	return s.onMalformed == "fail" || s.onMalformed == "report" || s.malformedToDLQ
 }
 
-func (s *sink) Assign(_ context.Context, added []connect.Assigned) ([]connect.Start, error) {
+func (s *sink) Assign(ctx context.Context, added []connect.Assigned) ([]connect.Start, error) {
 	for _, a := range added {
+		if err := s.Revoke(ctx, []connect.TopicPartition{a.TopicPartition}); err != nil {
+			return nil, err
+		}
 		s.partitions[a.TopicPartition] = &partition{TopicPartition: a.TopicPartition, next: -1, durable: -1, told: a.Offset}
 	}
 	return nil, nil

@@ -14,7 +14,7 @@ type group struct {
 	records    int   // written, over all files
 	baseMillis int64 // timestamp of the first record
 	files      []*file
-	touched    time.Time // of the last record's arrival
+	touched    time.Time // of the last record's arrival, on a clock that stands while the task is busy
 	due        time.Time // when the schedule closes it; zero for never
 	ready      bool      // its end is known to be found again: it may be put
 }
@@ -51,7 +51,7 @@ func newPartition(a connect.Assigned) *partition {
 
 // take makes the group for a record at offset: the open one, unless the record's own time or a committed boundary ends it
 // before the record. It answers nil for a record that was taken by an earlier call.
-func (p *partition) take(offset, millis, rotateMillis int64, now time.Time) *group {
+func (p *partition) take(offset, millis, rotateMillis int64) *group {
 	if offset < p.next {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (p *partition) take(offset, millis, rotateMillis int64, now time.Time) *gro
 		}
 	}
 	if p.open == nil {
-		p.open = &group{first: offset, end: offset, baseMillis: millis, touched: now}
+		p.open = &group{first: offset, end: offset, baseMillis: millis}
 	}
 	return p.open
 }

@@ -12,9 +12,8 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // TestBoundary follows one partition through the commits that an end decided by the clock needs.
 func TestBoundary(t *testing.T) {
-	now := time.Unix(0, 0)
 	add := func(p *partition, offset int64) {
-		g := p.take(offset, 0, 0, now)
+		g := p.take(offset, 0, 0)
 		g.records++
 		p.advance(offset, 10)
 	}
@@ -68,5 +67,41 @@ func TestParseBoundary(t *testing.T) {
 		if got, ok := parseBoundary(text); got != want && ok || ok != (want > 0) {
 			t.Errorf("%q: %d, %v", text, got, ok)
 		}
+	}
+}
+
+// TestIdle: the time that a slow store takes is no idleness; the time in which no record came is.
+func TestIdle(t *testing.T) {
+	settings, _ := connect.ParseConfig(fields(), connect.Config{"s3.bucket.name": "b", "flush.size": "10", "rotate.idle.ms": "1000"})
+	k := newSink(connect.Task{Instance: connect.Instance{Log: quiet()}}, settings)
+	clock := time.Unix(1_000_000, 0)
+	step := 10 * time.Second // every look at the clock, as if each call took so long
+	k.now = func() time.Time { clock = clock.Add(step); return clock }
+	tp := connect.TopicPartition{Topic: "t"}
+	flush := func() []connect.Committed {
+		f, err := k.Flush(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Durable
+	}
+	if _, err := k.Assign(t.Context(), []connect.Assigned{{TopicPartition: tp, Offset: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	record := connect.Record{Value: connect.DataOf(nil, connect.Int64Value(1)), Origin: connect.Origin{Topic: "t", Offset: 7}}
+	if err := k.Put(t.Context(), []connect.Record{record}); err != nil {
+		t.Fatal(err)
+	}
+	step = 0
+	if got := flush(); len(got) > 0 {
+		t.Fatalf("a busy task closed an object as idle: %v", got)
+	}
+	clock = clock.Add(999 * time.Millisecond)
+	if got := flush(); len(got) > 0 {
+		t.Fatalf("closed too early: %v", got)
+	}
+	clock = clock.Add(time.Millisecond)
+	if got := flush(); len(got) != 1 || got[0].Offset != 7 || got[0].Metadata != "weir-s3:1:8" {
+		t.Fatalf("not closed when idle: %v", got)
 	}
 }

@@ -33,6 +33,8 @@ type sink struct {
 	format      format
 	scratch     *scratch
 	now         func() time.Time
+	busy        time.Duration // spent inside Put and Flush: no record can come then, so it is no idleness
+	free        time.Time     // the running call's beginning on a clock that stands while the task is busy
 
 	flushSize     int
 	rotateMillis  int64         // by the records' time; 0 for never
@@ -110,8 +112,18 @@ func newSink(task connect.Task, s *connect.Settings) *sink {
 	return k
 }
 
-func (k *sink) Assign(_ context.Context, added []connect.Assigned) ([]connect.Start, error) {
+// occupied counts the time until done is called as busy.
+func (k *sink) occupied() (done func()) {
+	start := k.now()
+	k.free = start.Add(-k.busy)
+	return func() { k.busy += k.now().Sub(start) }
+}
+
+func (k *sink) Assign(ctx context.Context, added []connect.Assigned) ([]connect.Start, error) {
 	for _, a := range added {
+		if err := k.Revoke(ctx, []connect.TopicPartition{a.TopicPartition}); err != nil {
+			return nil, err
+		}
 		k.partitions[a.TopicPartition] = newPartition(a)
 	}
 	return nil, nil
@@ -136,6 +148,7 @@ func (k *sink) Revoke(_ context.Context, gone []connect.TopicPartition) error {
 }
 
 func (k *sink) Put(ctx context.Context, records []connect.Record) error {
+	defer k.occupied()()
 	if err := k.makeRoom(); err != nil {
 		return err
 	}
@@ -188,7 +201,7 @@ func (k *sink) add(p *partition, r *connect.Record) error {
 		return err
 	}
 	now := k.now()
-	g := p.take(r.Origin.Offset, r.Timestamp, k.rotateMillis, now)
+	g := p.take(r.Origin.Offset, r.Timestamp, k.rotateMillis)
 	if g.records == 0 && k.schedule > 0 {
 		g.due = k.nextSchedule(now)
 	}
@@ -207,7 +220,7 @@ func (k *sink) add(p *partition, r *connect.Record) error {
 	f.last = r.Origin.Offset
 	f.records++
 	g.records++
-	g.touched = now
+	g.touched = k.free
 	p.advance(r.Origin.Offset, k.flushSize)
 	return nil
 }
@@ -258,13 +271,14 @@ func (k *sink) Flush(ctx context.Context, committed []connect.Committed) (connec
 			p.committed(c)
 		}
 	}
+	defer k.occupied()()
 	now := k.now()
 	for _, p := range k.partitions {
 		g := p.open
 		if g == nil {
 			continue
 		}
-		idle := k.idle >= 0 && now.Sub(g.touched) >= k.idle
+		idle := k.idle >= 0 && k.free.Sub(g.touched) >= k.idle
 		if idle || !g.due.IsZero() && !now.Before(g.due) {
 			p.cut()
 		}

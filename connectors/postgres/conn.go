@@ -35,6 +35,7 @@ func sessionParameters() map[string]string {
 	return map[string]string{
 		"client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC", "IntervalStyle": "iso_8601",
 		"bytea_output": "hex", "extra_float_digits": "3", "lc_monetary": "C",
+		"row_security":      "off", // an error instead of a table without the rows that a policy hides
 		"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
 	}
 }
@@ -63,11 +64,19 @@ func (s *settings) open(ctx context.Context, application string, replication boo
 	if replication {
 		config.RuntimeParams["replication"] = "database"
 	}
+	config.DialFunc = (&net.Dialer{KeepAlive: keepAliveEvery}).DialContext
 	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout)
 	defer cancel()
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, s.explain(err)
+	}
+	if replication {
+		return conn, nil
+	}
+	// Servers before 14 do not know the setting, so it can't be among the parameters.
+	if _, err := rowsOf(ctx, conn, `SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'idle_session_timeout'`); err != nil {
+		return nil, errors.Join(s.explain(err), conn.Close(ctx))
 	}
 	return conn, nil
 }
@@ -118,7 +127,7 @@ func lostConnection(err error) bool {
 	case errors.As(err, &network), errors.As(err, &connecting), pgconn.SafeToRetry(err), pgconn.Timeout(err):
 		return true
 	}
-	for _, target := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, os.ErrDeadlineExceeded, context.DeadlineExceeded, errNoFrame} {
+	for _, target := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, os.ErrDeadlineExceeded, context.DeadlineExceeded, errNoFrame, errSilent} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -174,5 +183,7 @@ func unhurried(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), controlTimeout)
 }
 
-// controlTimeout limits one exchange with the catalog.
-const controlTimeout = 30 * time.Second
+const (
+	controlTimeout = 30 * time.Second // of one exchange with the catalog
+	keepAliveEvery = 15 * time.Second // of TCP
+)

@@ -3,7 +3,11 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,4 +279,110 @@ func TestSlotWaitsForTransactions(t *testing.T) {
 		t.Error(got)
 	}
 	again.close()
+}
+
+// TestServerFallsSilent: a server behind a dead link is noticed, and the stream is made anew.
+func TestServerFallsSilent(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
+	link, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	var dead atomic.Bool
+	go func() {
+		for {
+			near, err := link.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", server.port))
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
+			go forward(near, far, &dead)
+		}
+	}()
+	r := streaming(t, d, "database.port", strconv.Itoa(link.Addr().(*net.TCPAddr).Port), "status.update.interval.ms", "100")
+	r.until("the stream is open", func() bool { return r.task.stream != nil })
+	r.task.stream.patience = 500 * time.Millisecond
+	for range 10 {
+		r.poll()
+	}
+	if r.task.stream == nil {
+		t.Fatal("an idle server is taken for a silent one")
+	}
+	dead.Store(true)
+	d.exec(`INSERT INTO t VALUES (1)`)
+	waitFor(t, "the silence to be noticed", func() bool {
+		r.poll()
+		return r.task.stream == nil
+	})
+	dead.Store(false)
+	d.exec("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = current_database() AND active_pid IS NOT NULL")
+	if got := describe(r.records(1)); got != "c[1]" {
+		t.Error(got)
+	}
+}
+
+// forward copies what the server says, or swallows it while the link is dead.
+func forward(near, far net.Conn, dead *atomic.Bool) {
+	defer near.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := far.Read(buf)
+		if err != nil {
+			return
+		}
+		if dead.Load() {
+			continue
+		}
+		if _, err := near.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestHiddenRows: rows that a policy hides from the role are an error, not missing.
+func TestHiddenRows(t *testing.T) {
+	d := newDB(t)
+	d.exec(`DROP ROLE IF EXISTS blind; CREATE ROLE blind LOGIN REPLICATION PASSWORD 'weir'; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2);
+ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (id = 1); GRANT SELECT ON t TO blind; CREATE PUBLICATION dbz_publication FOR ALL TABLES`)
+	r := newRunner(t, d.config("database.user", "blind")).open()
+	var err error
+	waitFor(t, "the snapshot to be refused", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		defer cancel()
+		var b connect.Batch
+		b, err = r.task.Poll(ctx)
+		return len(b.Records) > 0 || err != nil
+	})
+	if err == nil {
+		t.Fatal("the snapshot gives what the policy leaves")
+	}
+	wantError(t, err, connect.KindBadConfig, "row-level security")
+	r.close()
+	d.exec(`DROP OWNED BY blind; DROP ROLE blind`)
+}
+
+// TestPublicationIsHeeded: a publication made by hand decides how partitions are given.
+func TestPublicationIsHeeded(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE p (id int PRIMARY KEY, v text, secret text) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); INSERT INTO p VALUES (1, 'a', 's'), (5, 'e', 's');
+CREATE PUBLICATION dbz_publication FOR TABLE p (id, v) WHERE (id < 5) WITH (publish_via_partition_root = true)`)
+	r := newRunner(t, d.config("publication.autocreate.mode", "disabled")).open()
+	r.records(1)
+	d.exec(`INSERT INTO p VALUES (2, 'b', 's'), (6, 'f', 's'), (3, 'c', 's')`)
+	log := r.records(3)
+	if got := describe(log); got != "r[1] c[2] c[3]" {
+		t.Errorf("records %s", got)
+	}
+	for _, e := range log {
+		if e.topic != "srv.public.p" || e.schema != log[0].schema || e.schema.Fields[envelopeAfter].Schema.Field("secret") >= 0 {
+			t.Errorf("topic %s, row %s", e.topic, e.value.Items()[envelopeAfter])
+		}
+	}
+	r.close()
 }

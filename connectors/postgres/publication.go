@@ -41,9 +41,13 @@ FROM pg_catalog.pg_publication_tables p WHERE pubname = $1`, publication)
 
 // ensurePublication makes the publication or brings it in step, as publication.autocreate.mode says.
 func (s *settings) ensurePublication(ctx context.Context, conn *pgconn.PgConn, all []tableEntry, log *slog.Logger) error {
-	row, err := oneOf(ctx, conn, `SELECT puballtables FROM pg_catalog.pg_publication WHERE pubname = $1`, s.publication)
+	row, err := oneOf(ctx, conn, `SELECT puballtables, pubinsert, pubupdate, pubdelete, coalesce(to_jsonb(p)->>'pubviaroot', 'false')
+FROM pg_catalog.pg_publication p WHERE pubname = $1`, s.publication)
 	if err != nil {
 		return fmt.Errorf("read publication: %w", err)
+	}
+	if row != nil {
+		s.heed(row, log)
 	}
 	wanted := s.captured(all)
 	if row != nil {
@@ -73,6 +77,20 @@ func (s *settings) ensurePublication(ctx context.Context, conn *pgconn.PgConn, a
 		return connect.BadConfig("publication.autocreate.mode", fmt.Errorf("user %q can't make the publication (%s); it must own the tables and may need: GRANT CREATE ON DATABASE %s TO %s; or as another user run: %s", s.user, pg.Message, quoteIdent(s.database), quoteIdent(s.user), sql))
 	}
 	return fmt.Errorf("make publication %q: %w", s.publication, err)
+}
+
+// heed takes over how an existing publication gives partitions, and warns of operations that it leaves out.
+func (s *settings) heed(row []string, log *slog.Logger) {
+	if root := row[4] == "true"; root != s.viaRoot {
+		log.Warn("the publication's publish_via_partition_root is heeded, not publish.via.partition.root", "publication", s.publication, "publish_via_partition_root", root)
+		s.viaRoot = root
+	}
+	for i, op := range []byte("cud") {
+		if row[1+i] != "t" && !s.skip[op] {
+			log.Warn("the publication leaves out an operation: its changes will be missing", "publication", s.publication,
+				"operation", string(op), "mend", "ALTER PUBLICATION "+quoteIdent(s.publication)+" SET (publish = 'insert, update, delete, truncate')")
+		}
+	}
 }
 
 // publicationSQL is the statement that makes the publication in the configured mode; "" if there is nothing to publish.

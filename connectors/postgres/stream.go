@@ -14,13 +14,20 @@ const (
 	txnLinger     = 5 * time.Millisecond // how long to wait for more of a transaction before a batch is returned
 	senderShare   = 3                    // status updates per wal_sender_timeout
 	minStatusWait = 10 * time.Millisecond
+	silentUpdates = 3                // status updates that the server may leave without an answer
+	minPatience   = 20 * time.Second // but not sooner
 )
+
+// errSilent says that the server does not answer, so that its machine or the way there may be gone.
+var errSilent = errors.New("the server has been silent")
 
 // stream is a started replication connection with its status loop.
 type stream struct {
-	wire    *wire
-	decoder *decoder
-	status  *statusLoop
+	wire     *wire
+	decoder  *decoder
+	status   *statusLoop
+	silent   time.Duration // how long reads have waited since the last message
+	patience time.Duration // how long they may
 }
 
 // openStream starts streaming behind the position.
@@ -66,13 +73,14 @@ func (t *task) openStream(ctx context.Context, from position) (*stream, error) {
 	}
 	t.confirm(slot.confirmed)
 	t.log.Info("streaming", "slot", t.settings.slot, "from", formatLSN(from.commit))
-	s := &stream{wire: w}
+	every = max(every, minStatusWait)
+	s := &stream{wire: w, patience: max(silentUpdates*every, minPatience)}
 	s.decoder = &decoder{settings: t.settings, shared: t.shared, batch: &t.batch, headers: t.headers, resolve: t.resolve,
 		relations: make(map[uint32]*relation), done: from}
 	if from.inside {
 		s.decoder.resume = from
 	}
-	s.status = startStatus(t.life, w, max(every, minStatusWait), &t.confirmed, t.wake)
+	s.status = startStatus(t.life, w, every, &t.confirmed, t.wake)
 	t.stats.connected.Store(1)
 	return s, nil
 }
@@ -123,13 +131,18 @@ func (t *task) stepStream(ctx context.Context) error {
 		if !s.wire.buffered() && !t.batch.empty() && !s.decoder.inTxn {
 			break
 		}
+		started := time.Now()
 		kind, body, err := s.wire.frame(ctx, t.frameDeadline(s.wire))
 		if err == errNoFrame {
+			if s.silent += time.Since(started); s.silent > s.patience {
+				return fmt.Errorf("read the stream: %w for %s", errSilent, s.silent.Round(time.Second))
+			}
 			break
 		}
 		if err != nil {
 			return fmt.Errorf("read the stream: %w", err)
 		}
+		s.silent = 0
 		if err := t.streamFrame(ctx, kind, body); err != nil {
 			return err
 		}
@@ -204,16 +217,18 @@ func startStatus(life context.Context, w *wire, every time.Duration, confirmed *
 		defer close(l.done)
 		tick := time.NewTicker(every)
 		defer tick.Stop()
-		for {
-			if err := w.send('d', statusUpdate(confirmed.Load(), time.Now())); err != nil {
+		for ask := false; ; {
+			if err := w.send('d', statusUpdate(confirmed.Load(), time.Now(), ask)); err != nil {
 				return // the reader meets the same fault and makes the stream anew
 			}
 			select {
 			case <-ctx.Done():
-				_ = w.send('d', statusUpdate(confirmed.Load(), time.Now())) // a last word; the connection is closed next
+				_ = w.send('d', statusUpdate(confirmed.Load(), time.Now(), false)) // a last word; the connection is closed next
 				return
 			case <-wake:
+				ask = false
 			case <-tick.C:
+				ask = true
 			}
 		}
 	}()
@@ -225,15 +240,19 @@ func (l *statusLoop) stop() {
 	<-l.done
 }
 
-// statusUpdate is a standby status update: written, flushed and applied all say what is confirmed, which is never 0.
+// statusUpdate is a standby status update: written, flushed and applied all say what is confirmed, which is never 0. The
+// regular ones ask for an answer: an idle server would be silent otherwise, and look like one that is gone.
 //
 //	'r' | written 8 | flushed 8 | applied 8 | microseconds since 2000 8 | reply at once 1
-func statusUpdate(confirmed uint64, now time.Time) []byte {
+func statusUpdate(confirmed uint64, now time.Time, ask bool) []byte {
 	b := make([]byte, 0, 34)
 	b = append(b, 'r')
 	for range 3 {
 		b = binary.BigEndian.AppendUint64(b, confirmed)
 	}
 	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixMicro()-pgEpochMicros))
+	if ask {
+		return append(b, 1)
+	}
 	return append(b, 0)
 }

@@ -116,6 +116,9 @@ func TestSlotFaults(t *testing.T) {
 	d.exec(`SELECT pg_create_logical_replication_slot('` + slot + `', 'pgoutput')`)
 	wantError(t, openError(t, c, r.stored), connect.KindOther, "ahead of the stored position", "trust_slot")
 
+	beyond := (&position{commit: 1 << 50, kind: typeCommit}).offset(nil)
+	wantError(t, openError(t, c, beyond), connect.KindOther, "ends at", "before the stored position")
+
 	c["snapshot.mode"] = "when_needed" // reads the tables again
 	r.log = nil
 	r.open()

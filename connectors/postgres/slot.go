@@ -20,19 +20,31 @@ type slotState struct {
 	pid       string
 	confirmed uint64
 	lost      string // why its WAL is gone; "" if it is not
+	end       uint64 // where the server's WAL ends
 }
 
+// walEndSQL asks where the server's WAL ends.
+const walEndSQL = `SELECT CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) ELSE pg_current_wal_flush_lsn() END`
+
 func slotOf(ctx context.Context, conn *pgconn.PgConn, name string) (slotState, error) {
-	r, err := oneOf(ctx, conn, `
+	var end uint64
+	r, err := oneOf(ctx, conn, walEndSQL)
+	if err != nil {
+		return slotState{}, fmt.Errorf("read the end of the WAL: %w", err)
+	}
+	if end, err = parseLSN(r[0]); err != nil {
+		return slotState{}, err
+	}
+	r, err = oneOf(ctx, conn, `
 SELECT plugin, database, active, active_pid, confirmed_flush_lsn, to_jsonb(s)->>'wal_status', to_jsonb(s)->>'invalidation_reason'
 FROM pg_catalog.pg_replication_slots s WHERE slot_name = $1`, name)
 	if err != nil {
 		return slotState{}, fmt.Errorf("read replication slot: %w", err)
 	}
 	if r == nil {
-		return slotState{}, nil
+		return slotState{end: end}, nil
 	}
-	s := slotState{exists: true, plugin: r[0], database: r[1], active: r[2] == "t", pid: r[3]}
+	s := slotState{exists: true, end: end, plugin: r[0], database: r[1], active: r[2] == "t", pid: r[3]}
 	if r[5] == "lost" || r[6] != "" {
 		if s.lost = r[6]; s.lost == "" {
 			s.lost = "its WAL was removed (max_slot_wal_keep_size)"
@@ -109,6 +121,12 @@ func (s *settings) decide(at *stored, slot slotState) (decision, error) {
 		return s.decideFresh(at, slot, wantsData)
 	case !slot.exists || slot.lost != "":
 		return s.decideLost(at, slot)
+	case at.commit > slot.end:
+		if s.snapshotMode == "when_needed" || s.snapshotMode == "always" {
+			return decision{phase: phaseSnapshot, from: position{commit: slot.confirmed, kind: typeCommit}, why: "the server's WAL ends before the stored position"}, nil
+		}
+		return decision{}, fmt.Errorf("the server's WAL ends at %s, before the stored position %s: the server was restored from a backup, or is another one; "+
+			"set snapshot.mode=when_needed to read the tables again, or delete the connector's offsets to start anew", formatLSN(slot.end), formatLSN(at.commit))
 	case slot.confirmed > at.commit && !s.trustSlot:
 		if s.snapshotMode == "when_needed" || s.snapshotMode == "always" {
 			return decision{phase: phaseSnapshot, from: position{commit: slot.confirmed, kind: typeCommit}, why: "the slot is ahead of the stored position, so changes are missing"}, nil

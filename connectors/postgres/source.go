@@ -90,6 +90,7 @@ func openTask(ctx context.Context, in connect.Task) (*task, error) {
 	t := newTask(ctx, s, in)
 	if err := t.start(ctx, in.Offset(t.batch.partition)); err != nil {
 		t.end()
+		t.drop()
 		return nil, errors.Join(s.explain(err), t.closeSQL(ctx))
 	}
 	return t, nil

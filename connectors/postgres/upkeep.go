@@ -56,7 +56,7 @@ func (t *task) askLag(ctx context.Context) {
 	if err != nil {
 		return // the stream's own connection tells of a lost server
 	}
-	r, err := oneOf(ctx, sql, `SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_flush_lsn() END`)
+	r, err := oneOf(ctx, sql, walEndSQL)
 	if err != nil || r == nil {
 		return
 	}

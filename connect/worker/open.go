@@ -138,7 +138,8 @@ func (w *Worker) runSink(ctx context.Context, l *life, p *prepared, t connect.Ta
 	setDefault(props, "max.poll.records", "5000")
 	setDefault(props, "metadata.max.age.ms", "5000") // how soon a new topic that topics.regex matches is read
 	setDefault(props, "max.poll.interval.ms", "60000")
-	setDefault(props, "fetch.max.wait.ms", "500") // a partition that comes waits for the fetch that is on its way
+	setDefault(props, "session.timeout.ms", "6000") // after a kill the group waits that long for who was killed
+	setDefault(props, "fetch.max.wait.ms", "500")   // a partition that comes waits for the fetch that is on its way
 	setDefault(props, "partition.assignment.strategy", "CooperativeStickyAssignor,RangeAssignor")
 	setDefault(props, "fetch.max.bytes", strconv.FormatInt(w.cfg.TaskMemoryBytes/4, 10))
 	props["enable.auto.commit"] = "false"
@@ -168,7 +169,9 @@ func (w *Worker) runSink(ctx context.Context, l *life, p *prepared, t connect.Ta
 	} else {
 		opts = append(opts, kgo.ConsumeTopics(p.common.List("topics")...))
 	}
-	r.open = func() (*kgo.Client, error) { return w.client(props, kafka.Consumer, r.log, opts) }
+	r.open = func(ctx context.Context) (*kgo.Client, error) {
+		return w.client(props, kafka.Consumer, r.log, append(opts, kgo.WithContext(ctx)))
+	}
 	r.side = func() (*kgo.Client, error) {
 		alone := maps.Clone(props)
 		delete(alone, "group.id")

@@ -35,8 +35,8 @@ type sinkRunner struct {
 	count *counters
 	log   *slog.Logger
 
-	open       func() (*kgo.Client, error) // joins the group at once
-	side       func() (*kgo.Client, error) // in no group, for reading single records again
+	open       func(context.Context) (*kgo.Client, error) // joins the group at once, all under the context
+	side       func() (*kgo.Client, error)                // in no group, for reading single records again
 	client     *kgo.Client
 	admin      *kadm.Client
 	group      string
@@ -91,14 +91,16 @@ func (r *sinkRunner) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.w.cfg.ShutdownTimeout, stopDrain) })()
 	r.mu.Lock()
 	r.context, r.parts = drainCtx, map[connect.TopicPartition]*sinkPart{}
-	client, err := r.open()
+	clientCtx, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	client, err := r.open(clientCtx)
 	if err != nil {
 		r.mu.Unlock()
 		return err
 	}
 	r.client, r.admin = client, kadm.NewClient(client)
 	r.mu.Unlock()
-	defer r.client.CloseAllowingRebalance()
+	defer r.closeClient(clientCtx, abandon)
 	lagCtx, stopLag := context.WithCancel(ctx)
 	group := errgroup.Group{}
 	group.Go(guard(func() error { return r.watchLag(lagCtx) }))
@@ -119,6 +121,20 @@ func (r *sinkRunner) leave(ctx, drainCtx context.Context, err error) {
 		}
 	}
 	r.revokeLocked(drainCtx, r.ownedLocked())
+}
+
+// leaveLimit is how long leaving the group may take. A client that is waiting to be let in, for a member that died, leaves
+// only when it has been; it is abandoned then.
+const leaveLimit = 2 * time.Second
+
+func (r *sinkRunner) closeClient(ctx context.Context, abandon func()) {
+	r.client.AllowRebalance()
+	limit, cancel := context.WithTimeout(ctx, leaveLimit)
+	defer cancel()
+	if err := r.client.LeaveGroupContext(limit); err != nil {
+		abandon()
+	}
+	r.client.Close()
 }
 
 func (r *sinkRunner) loop(ctx context.Context) error {

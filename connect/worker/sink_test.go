@@ -388,6 +388,32 @@ func TestSinkRevokesOnlyWhatGoes(t *testing.T) {
 	}
 }
 
+// A sink that waits to be let into its group, since another member died, does not hold up the end of the worker.
+func TestSinkEndsWhileItWaitsForItsGroup(t *testing.T) {
+	c := newCluster(t)
+	c.fill(0, 4)
+	dead, err := kgo.NewClient(kgo.SeedBrokers(c.addrs), kgo.ConsumerGroup("connect-snk"), kgo.ConsumeTopics("in"),
+		kgo.InstanceID("dead"), kgo.SessionTimeout(2*waitLimit), kgo.RebalanceTimeout(3*waitLimit), kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	if dead.PollFetches(ctx).NumRecords() == 0 {
+		t.Fatal("the other member gets nothing")
+	}
+	dead.Close() // a static member does not leave
+	sink := &memorySink{}
+	w := c.start(sink.connector())
+	w.create("snk", sinkConfig(nil))
+	w.eventually("RUNNING", func() bool { return w.taskState("snk", 0) == Running })
+	w.eventually("the join", func() bool {
+		groups, err := admin(c.client()).DescribeGroups(ctx, "connect-snk")
+		return err == nil && groups["connect-snk"].State == "PreparingRebalance"
+	})
+	w.stop() // fails the test if it takes longer than waitLimit
+}
+
 func TestSinkStartsWhereItSays(t *testing.T) {
 	c := newCluster(t)
 	c.fill(0, 20)

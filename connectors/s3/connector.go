@@ -57,6 +57,10 @@ func validate(_ context.Context, c connect.Config) []connect.FieldResult {
 			fault("timezone", fmt.Sprintf("Invalid value %s for configuration timezone: %v", s.String("timezone"), err))
 		}
 	}
+	var bad *connect.Error
+	if _, err := newPartitioner(s); errors.As(err, &bad) {
+		fault(bad.Field, bad.Err.Error())
+	}
 	isBytes := isClass(s.String("format.class"), bytesFormat)
 	if s.Bool("json.envelope") && isBytes {
 		fault("json.envelope", "json.envelope needs format.class=JsonFormat")

@@ -1,6 +1,10 @@
 package s3
 
-import "github.com/weirlog/weir/connect"
+import (
+	"strings"
+
+	"github.com/weirlog/weir/connect"
+)
 
 // Names of classes that values of keys may have.
 const (
@@ -83,17 +87,25 @@ func objectFields() []connect.Field {
 
 func partitionerFields() []connect.Field {
 	return []connect.Field{
-		{Name: "partitioner.class", Type: connect.TypeClass, Default: defaultPartition, Valid: []string{defaultPartition, "DefaultPartitioner"}, Importance: connect.High, Doc: "How records are divided into folders: by their partition."},
+		{Name: "partitioner.class", Type: connect.TypeClass, Default: defaultPartition, Valid: partitionerClasses(), Importance: connect.High, Doc: "How records are divided into folders: by their partition, by fields of the value, or by time."},
 		{Name: "partitioner.max.open.files", Type: connect.TypeInt, Default: "-1", Importance: connect.Low, Doc: "Accepted; memory is bounded by the task's budget."},
-		{Name: "rotate.file.on.partition.change", Type: connect.TypeBool, Default: "true", Importance: connect.Low, Doc: "Of time-based partitioners."},
-		{Name: "partition.field.name", Type: connect.TypeList, NoDefault: true, Importance: connect.Medium, Doc: "Of field partitioners."},
-		{Name: "partition.duration.ms", Type: connect.TypeLong, Default: "-1", Importance: connect.Medium, Doc: "Of time-based partitioners."},
-		{Name: "path.format", Type: connect.TypeString, Default: "", Importance: connect.Medium, Doc: "Of time-based partitioners."},
-		{Name: "locale", Type: connect.TypeString, Default: "", Importance: connect.Medium, Doc: "Of time-based partitioners."},
-		{Name: "timezone", Type: connect.TypeString, Default: "", Importance: connect.Medium, Doc: "Time zone of rotate.schedule.interval.ms, such as Europe/Vienna or UTC."},
-		{Name: "timestamp.extractor", Type: connect.TypeString, Default: "Wallclock", Importance: connect.Medium, Doc: "Of time-based partitioners. rotate.interval.ms goes by the record's time."},
-		{Name: "timestamp.field", Type: connect.TypeString, Default: "timestamp", Importance: connect.Medium, Doc: "Of time-based partitioners."},
+		{Name: "rotate.file.on.partition.change", Type: connect.TypeBool, Default: "true", Importance: connect.Low, Doc: "Whether a record of another time folder closes the open objects, where rotate.interval.ms is set."},
+		{Name: "partition.field.name", Type: connect.TypeList, NoDefault: true, Importance: connect.Medium, Doc: "Fields of a FieldPartitioner, nested by dots."},
+		{Name: "partition.duration.ms", Type: connect.TypeLong, Default: "-1", Importance: connect.Medium, Doc: "Span of a time folder, in milliseconds."},
+		{Name: "path.format", Type: connect.TypeString, Default: "", Importance: connect.Medium, Doc: "Name of a time folder, such as 'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH."},
+		{Name: "locale", Type: connect.TypeString, Default: "", Importance: connect.Medium, Doc: "Accepted; folders are named by numbers."},
+		{Name: "timezone", Type: connect.TypeString, Default: "", Importance: connect.Medium, Doc: "Time zone of time folders and of rotate.schedule.interval.ms, such as Europe/Vienna or UTC."},
+		{Name: "timestamp.extractor", Type: connect.TypeString, Default: "Wallclock", Importance: connect.Medium, Doc: "Where a record's time comes from, for folders and rotate.interval.ms: Record or RecordField. Time folders need one of them; Wallclock would move what is read again."},
+		{Name: "timestamp.field", Type: connect.TypeString, Default: "timestamp", Importance: connect.Medium, Doc: "Field of RecordField: milliseconds or an ISO 8601 text."},
 	}
+}
+
+func partitionerClasses() []string {
+	var out []string
+	for _, class := range []string{defaultPartition, fieldPartition, timePartition, dailyPartition, hourlyPartition} {
+		out = append(out, class, class[strings.LastIndexByte(class, '.')+1:])
+	}
+	return out
 }
 
 func nameFields() []connect.Field {

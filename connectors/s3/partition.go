@@ -10,9 +10,10 @@ import (
 
 // group is a run of records of one partition which ends in one object per file.
 type group struct {
-	first, end int64 // offsets: of the first record, after the last one that it covers
-	records    int   // written, over all files
-	baseMillis int64 // timestamp of the first record
+	first, end int64  // offsets: of the first record, after the last one that it covers
+	records    int    // written, over all files
+	baseMillis int64  // time of the first record
+	encoded    string // folder of the last record
 	files      []*file
 	touched    time.Time // of the last record's arrival, on a clock that stands while the task is busy
 	due        time.Time // when the schedule closes it; zero for never
@@ -49,14 +50,14 @@ func newPartition(a connect.Assigned) *partition {
 	return p
 }
 
-// take makes the group for a record at offset: the open one, unless the record's own time or a committed boundary ends it
-// before the record. It answers nil for a record that was taken by an earlier call.
-func (p *partition) take(offset, millis, rotateMillis int64) *group {
+// take makes the group for a record at offset: the open one, unless the record's own time, its move to
+// another time folder or a committed boundary ends it before the record. It answers nil for a record that was taken by an earlier call.
+func (p *partition) take(offset, millis, rotateMillis int64, moved bool) *group {
 	if offset < p.next {
 		return nil
 	}
 	if g := p.open; g != nil {
-		late := rotateMillis > 0 && millis-g.baseMillis >= rotateMillis
+		late := rotateMillis > 0 && (moved || millis-g.baseMillis >= rotateMillis)
 		if late || p.boundary > g.first && offset >= p.boundary {
 			p.close(true)
 		}

@@ -13,7 +13,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // TestBoundary follows one partition through the commits that an end decided by the clock needs.
 func TestBoundary(t *testing.T) {
 	add := func(p *partition, offset int64) {
-		g := p.take(offset, 0, 0)
+		g := p.take(offset, 0, 0, false)
 		g.records++
 		p.advance(offset, 10)
 	}
@@ -73,7 +73,10 @@ func TestParseBoundary(t *testing.T) {
 // TestIdle: the time that a slow store takes is no idleness; the time in which no record came is.
 func TestIdle(t *testing.T) {
 	settings, _ := connect.ParseConfig(fields(), connect.Config{"s3.bucket.name": "b", "flush.size": "10", "rotate.idle.ms": "1000"})
-	k := newSink(connect.Task{Instance: connect.Instance{Log: quiet()}}, settings)
+	k, err := newSink(connect.Task{Instance: connect.Instance{Log: quiet()}}, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
 	clock := time.Unix(1_000_000, 0)
 	step := 10 * time.Second // every look at the clock, as if each call took so long
 	k.now = func() time.Time { clock = clock.Add(step); return clock }

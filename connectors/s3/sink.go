@@ -42,6 +42,8 @@ type sink struct {
 	schedule      time.Duration // 0 for never
 	zone          *time.Location
 	onNull        string
+	places        *partitioner
+	rotateOnMove  bool
 	keys, headers bool
 	memoryMax     int64
 	retryAfter    time.Duration
@@ -65,14 +67,22 @@ func open(ctx context.Context, task connect.Task) (connect.SinkTask, error) {
 		connections.CloseIdleConnections()
 		return nil, err
 	}
-	k := newSink(task, s)
+	k, err := newSink(task, s)
+	if err != nil {
+		return nil, err
+	}
 	k.upload.client, k.connections = client, connections
 	return k, nil
 }
 
-func newSink(task connect.Task, s *connect.Settings) *sink {
+func newSink(task connect.Task, s *connect.Settings) (*sink, error) {
+	places, err := newPartitioner(s)
+	if err != nil {
+		return nil, err
+	}
 	k := &sink{
-		log: task.Log, settings: s, bucket: s.String("s3.bucket.name"), now: time.Now,
+		log: task.Log, settings: s, bucket: s.String("s3.bucket.name"), now: time.Now, places: places,
+		rotateOnMove: places.layout != nil && s.Bool("rotate.file.on.partition.change"),
 		flushSize:    int(s.Int("flush.size")),
 		rotateMillis: s.Int("rotate.interval.ms"),
 		idle:         s.Millis("rotate.idle.ms"),
@@ -109,7 +119,7 @@ func newSink(task connect.Task, s *connect.Settings) *sink {
 	if strings.EqualFold(s.String("s3.compression.type"), "gzip") {
 		k.upload.gzip, _ = gzip.NewWriterLevel(io.Discard, int(s.Int("s3.compression.level"))) // the level is validated
 	}
-	return k
+	return k, nil
 }
 
 // occupied counts the time until done is called as busy.
@@ -182,7 +192,6 @@ func (k *sink) add(p *partition, r *connect.Record) error {
 	if err != nil {
 		return err
 	}
-	encoded := "partition=" + strconv.Itoa(int(p.Partition))
 	tombstone := null && !k.format.envelope
 	if null {
 		switch k.onNull {
@@ -192,8 +201,11 @@ func (k *sink) add(p *partition, r *connect.Record) error {
 			p.advance(r.Origin.Offset, k.flushSize)
 			return nil
 		}
-		if tombstone {
-			encoded = k.settings.String("tombstone.encoded.partition")
+	}
+	encoded, millis := k.settings.String("tombstone.encoded.partition"), r.Timestamp
+	if !tombstone {
+		if encoded, millis, err = k.places.place(r); err != nil {
+			return err
 		}
 	}
 	ends, err := k.encode(r, tombstone)
@@ -201,7 +213,11 @@ func (k *sink) add(p *partition, r *connect.Record) error {
 		return err
 	}
 	now := k.now()
-	g := p.take(r.Origin.Offset, r.Timestamp, k.rotateMillis)
+	moved := k.rotateOnMove && !tombstone && p.open != nil && p.open.encoded != "" && p.open.encoded != encoded
+	g := p.take(r.Origin.Offset, millis, k.rotateMillis, moved)
+	if !tombstone {
+		g.encoded = encoded
+	}
 	if g.records == 0 && k.schedule > 0 {
 		g.due = k.nextSchedule(now)
 	}

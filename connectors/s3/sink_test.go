@@ -75,6 +75,10 @@ func TestSameObjects(t *testing.T) {
 	}{
 		{"by size", connect.Config{"rotate.idle.ms": "-1"}, true},
 		{"by the records' time", connect.Config{"rotate.idle.ms": "-1", "flush.size": "1000", "rotate.interval.ms": "6000"}, true},
+		{"in time folders", connect.Config{"rotate.idle.ms": "-1", "flush.size": "11", "partitioner.class": "TimeBasedPartitioner", "partition.duration.ms": "5000",
+			"path.format": "HH/mm/ss", "timezone": "UTC", "timestamp.extractor": "Record"}, true},
+		{"one time folder at a time", connect.Config{"rotate.idle.ms": "-1", "flush.size": "1000", "partitioner.class": "TimeBasedPartitioner", "partition.duration.ms": "5000",
+			"path.format": "HH/mm/ss", "timezone": "UTC", "timestamp.extractor": "Record", "rotate.interval.ms": "60000"}, true},
 		{"by the clock", connect.Config{"rotate.idle.ms": "0", "flush.size": "7"}, false},
 		{"by the schedule", connect.Config{"rotate.idle.ms": "-1", "flush.size": "1000", "rotate.schedule.interval.ms": "1", "timezone": "UTC"}, false},
 	} {

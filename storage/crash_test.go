@@ -31,6 +31,7 @@ type crashRun struct {
 	acked Ticket
 
 	isFlushing, wasFull  bool
+	isFull               bool // while opening
 	isNested, isOwnStart bool
 	trace                []string
 	frames               int
@@ -131,11 +132,71 @@ func (r *crashRun) openStore(isFirst bool) string {
 	o.FS = r.disk
 	h := r.hooks
 	h.onFrame = r.onFrame
+	r.isFull = !isFirst && r.rng.IntN(3) == 0
+	r.disk.Inject(r.injectFull)
 	s, err := openStore(o, h)
 	if err != nil {
 		return fmt.Sprintf("open: %v", err)
 	}
 	r.store = s
+	if fault := r.compareOpened(o); fault != "" {
+		return fault
+	}
+	if !s.isUnsettled.Load() {
+		return r.checkDisk()
+	}
+	return r.settleLate()
+}
+
+// injectFull is a disk that is full from some call on while the store opens.
+func (r *crashRun) injectFull(op vfs.Op) error {
+	if r.isFull && mayBeFull(op) && r.rng.IntN(3) > 0 {
+		r.note("disk is full while opening: %d %s", op.Kind, op.Path)
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+// settleLate is the life of a store that a full disk kept from writing anything at Open: it takes nothing, and everything that was
+// read is still there after another crash, after one while it settles, and once there is space.
+func (r *crashRun) settleLate() string {
+	for _, id := range r.live.sortedIDs() {
+		l := r.store.Log(id)
+		if _, err := l.Append(testBatch{}.build(), 1000, r.now); !errors.Is(err, ErrDiskFull) {
+			return fmt.Sprintf("append to a store that could not settle: %v", err)
+		}
+	}
+	if err := r.store.Flush(r.now); err != nil && !errors.Is(err, ErrDiskFull) {
+		return fmt.Sprintf("flush on a full disk: %v", err)
+	}
+	switch r.rng.IntN(3) {
+	case 0:
+		r.note("crash of a store that had not settled")
+		r.disk = r.disk.CrashClone(r.rng)
+		return r.openStore(false)
+	case 1:
+		r.disk.CrashAt(r.disk.Ops()+1+int64(r.rng.IntN(40)), r.rng.IntN(2) == 0)
+	}
+	r.isFull = false
+	err := r.store.Flush(r.now)
+	if r.disk.Crashed() {
+		r.note("crash while settling")
+		r.disk = r.disk.CrashClone(r.rng)
+		return r.openStore(false)
+	}
+	if err != nil {
+		return fmt.Sprintf("flush when there is space again: %v", err)
+	}
+	r.note("settled late")
+	if d := r.live.diff(r.store); d != "" {
+		return "after settling: " + d
+	}
+	return r.checkDisk()
+}
+
+// compareOpened compares a store with the model as of the round that it recovered.
+func (r *crashRun) compareOpened(o Options) string {
+	s := r.store
 	last := s.open.number - 1
 	r.note("opened: round %d, generation %d, sync %d", last, s.gen, o.Sync)
 	if last < r.acked {
@@ -149,9 +210,6 @@ func (r *crashRun) openStore(isFirst bool) string {
 	}
 	if d := m.diff(s); d != "" {
 		return "after recovery: " + d
-	}
-	if fault := r.checkDisk(); fault != "" {
-		return fault
 	}
 	r.base, r.live, r.ops, r.acked = m, m.clone(), nil, last
 	return ""
@@ -291,14 +349,19 @@ func TestCrashes(t *testing.T) {
 		}
 		return
 	}
-	frames, crashes := 0, 0
+	frames, crashes, late := 0, 0, 0
 	for seed := range uint64(seeds(t, 500)) {
 		fault, r := runSeed(seed, hooks{})
 		if fault != "" {
 			t.Fatalf("WEIR_SEED=%d: %s", seed, fault)
 		}
 		frames += r.frames
-		crashes += strings.Count(strings.Join(r.trace, "\n"), "crash")
+		trace := strings.Join(r.trace, "\n")
+		crashes += strings.Count(trace, "crash")
+		late += strings.Count(trace, "settle")
 	}
 	t.Logf("%d frames, %d crashes", frames, crashes)
+	if late == 0 {
+		t.Error("no history opened on a full disk")
+	}
 }

@@ -84,6 +84,11 @@ func isSoft(err error) bool {
 }
 
 func (s *Store) flush(now time.Time) error {
+	if s.isUnsettled.Load() {
+		if err := s.settleLate(); err != nil {
+			return err
+		}
+	}
 	if err := s.retain(now); err != nil {
 		return err
 	}
@@ -100,18 +105,24 @@ func (s *Store) flush(now time.Time) error {
 		return nil
 	}
 	captures, last := s.captureAll(dirty, now)
-	err := s.handOver(head, captures, max(last, head.stateTicket))
-	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, c := range captures { // they stay dirty
-			if !c.log.dirty {
-				c.log.dirty = true
-				s.dirty = append(s.dirty, c.log)
-			}
+	if err := s.handOver(head, captures, max(last, head.stateTicket)); err != nil {
+		s.stayDirty(captures)
+		return err
+	}
+	s.recycle(head.round)
+	return nil
+}
+
+// stayDirty gives logs that were captured in vain to the next flush.
+func (s *Store) stayDirty(captures []*capture) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range captures {
+		if !c.log.dirty {
+			c.log.dirty = true
+			s.dirty = append(s.dirty, c.log)
 		}
 	}
-	return err
 }
 
 // captureAll captures the logs and returns the newest round among their frames.
@@ -145,7 +156,7 @@ func (l *Log) capture(now time.Time) *capture {
 	return c
 }
 
-// handOver is steps 3 to 7.
+// handOver is steps 3 to 7, but for the write-ahead files.
 func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) error {
 	if s.hooks.cutEarly {
 		for _, c := range captures {
@@ -174,7 +185,6 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 	for _, c := range captures {
 		s.settleCapture(c)
 	}
-	s.recycle(head.round)
 	return nil
 }
 

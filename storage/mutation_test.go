@@ -20,6 +20,7 @@ func mutations() map[string]hooks {
 		"checkpoint leaves out producers and epochs":   {forgetState: true},
 		"truncation keeps its file open":               {keepFile: true},
 		"old generations are replayed":                 {anyGeneration: true},
+		"frames are taken before a late checkpoint":    {takeUnsettled: true},
 	}
 }
 

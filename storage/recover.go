@@ -19,7 +19,9 @@ import (
 //  4. a flush: segments written, synced, a checkpoint of a new generation (so what was left out can't come back);
 //  5. only then files are cut to what the checkpoint names, and unnamed ones removed.
 //
-// A crash before 4 is done changes nothing that the next attempt doesn't repeat.
+// A crash before 4 is done changes nothing that the next attempt doesn't repeat. So a disk that is full for 4 doesn't keep the store from
+// opening: the write-ahead files are synced, what was replayed stays in them and in memory, no write-ahead file is free, so that nothing
+// is taken, and 4 and 5 are done by the first Flush that finds space. Memory is then bounded by the write-ahead files, not by TailBytes.
 func (s *Store) recover() error {
 	s.open = &round{}
 	covered, err := s.loadCheckpoint()
@@ -41,7 +43,41 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	if err := s.settleReplay(last); err != nil {
+	s.gen++
+	s.open.number = last + 1
+	s.synced = last
+	s.durable.Store(uint64(last))
+	if err := s.settleReplay(); err != nil {
+		return s.openFull(err)
+	}
+	if err := s.clean(); err != nil {
+		return err
+	}
+	return s.prepareWAL()
+}
+
+// openFull lets the store open without step 4, if it failed for want of space.
+func (s *Store) openFull(cause error) error {
+	if !isSoft(cause) {
+		return cause
+	}
+	for _, f := range s.wal.used { // after a kill they may be in memory only
+		if err := f.file.Sync(); err != nil {
+			return fmt.Errorf("sync write-ahead file: %w", err)
+		}
+	}
+	s.isUnsettled.Store(true)
+	s.diskFull = true
+	if s.hooks.takeUnsettled {
+		return s.prepareWAL()
+	}
+	s.log.Warn("disk is full: reads are served, nothing is taken until there is space", "dir", s.opts.Dir, "error", cause)
+	return nil
+}
+
+// settleLate does what openFull left out. No frame is taken before it is done. Called with flushMu held.
+func (s *Store) settleLate() error {
+	if err := s.settleReplay(); err != nil {
 		return err
 	}
 	if err := s.clean(); err != nil {
@@ -51,28 +87,32 @@ func (s *Store) recover() error {
 }
 
 // settleReplay is step 4.
-func (s *Store) settleReplay(last Ticket) error {
-	s.gen++
-	s.open.number = last + 1
-	s.synced = last
-	s.durable.Store(uint64(last))
+func (s *Store) settleReplay() error {
+	s.mu.Lock()
 	head := s.checkpointHead()
-	head.round = last
+	head.round = s.open.number - 1
 	dirty := s.dirty
 	s.dirty = nil
 	for _, l := range dirty {
 		l.dirty = false
 	}
+	s.mu.Unlock()
 	captures := make([]*capture, 0, len(dirty))
 	for _, l := range dirty {
 		c := l.capture(time.Time{})
 		c.garbage = nil // step 5 finds it
 		captures = append(captures, c)
 	}
+	var err error
 	if len(captures) > 0 {
-		return s.handOver(head, captures, 0)
+		err = s.handOver(head, captures, 0)
+	} else {
+		err = s.writeCheckpoint(head, nil)
 	}
-	return s.writeCheckpoint(head, nil)
+	if err != nil {
+		s.stayDirty(captures)
+	}
+	return err
 }
 
 // loadCheckpoint reads the checkpoint, or makes the first one of a new store.
@@ -118,7 +158,12 @@ func (s *Store) makeStore() (err error) {
 	if s.salt, err = newSalt(); err != nil {
 		return fmt.Errorf("draw salt: %w", err)
 	}
-	return s.writeCheckpoint(s.checkpointHead(), nil)
+	if err := s.writeCheckpoint(s.checkpointHead(), nil); vfs.IsFull(err) {
+		return fmt.Errorf("%w: %w", ErrDiskFull, err)
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // openWALFiles opens the write-ahead files there are; all are "used" until the replay is settled.
@@ -145,17 +190,20 @@ func (s *Store) openWALFiles() error {
 	return nil
 }
 
-// prepareWAL frees the files, remakes those of another size, and sees that there is at least one.
+// prepareWAL frees the files, remakes those of another size, and sees that there is at least one, if the disk isn't full.
 func (s *Store) prepareWAL() error {
-	all := append(s.wal.free, s.wal.used...)
-	s.wal.free, s.wal.used = nil, nil
+	s.mu.Lock()
+	all := s.wal.used
+	s.wal.used = nil
+	s.mu.Unlock()
+	var free []*walFile
 	for _, f := range all {
 		size, err := f.file.Size()
 		if err != nil {
 			return fmt.Errorf("size of write-ahead file: %w", err)
 		}
-		if size == s.opts.WALFileBytes && len(s.wal.free) < s.opts.WALFiles {
-			s.wal.free = append(s.wal.free, f)
+		if size == s.opts.WALFileBytes && len(free) < s.opts.WALFiles {
+			free = append(free, f)
 			continue
 		}
 		_ = f.file.Close() // nothing in it is wanted
@@ -163,7 +211,11 @@ func (s *Store) prepareWAL() error {
 			return fmt.Errorf("remove write-ahead file: %w", err)
 		}
 	}
-	if err := s.grow(1); err != nil && len(s.wal.free) == 0 {
+	s.mu.Lock()
+	s.wal.free = free // from here on frames are taken
+	s.isUnsettled.Store(false)
+	s.mu.Unlock()
+	if err := s.grow(1); err != nil && !isSoft(err) {
 		return err
 	}
 	return nil
@@ -178,11 +230,8 @@ func (s *Store) clean() error {
 	for _, name := range names {
 		dir := path.Join(s.logsDir(), name)
 		number, ok := parseDirName(name)
-		if !ok || number >= s.nextNumber {
+		if !ok || s.passOver(number) {
 			s.log.Warn("unknown folder is left alone", "folder", dir)
-			if ok && number < maxNumber {
-				s.nextNumber = number + 1
-			}
 			continue
 		}
 		if l := s.saved[number]; l == nil {
@@ -201,6 +250,17 @@ func (s *Store) clean() error {
 		}
 	}
 	return nil
+}
+
+// passOver says that a log number was never given, and sees that it never will be.
+func (s *Store) passOver(number uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isUnknown := number >= s.nextNumber
+	if isUnknown && number < maxNumber {
+		s.nextNumber = number + 1
+	}
+	return isUnknown
 }
 
 // cleanLog makes the files of a log those that it names, and says which are damaged.

@@ -23,6 +23,7 @@ func (s *Store) replay(covered Ticket) (last Ticket, err error) {
 	defer func() { s.byNumber = nil }()
 	found := map[Ticket]foundRound{}
 	var synced Ticket
+	isFull := false // then memory holds what it must
 	for _, f := range s.wal.used {
 		if err := s.scanRounds(f, func(r foundRound) {
 			synced = max(synced, r.synced)
@@ -47,8 +48,9 @@ func (s *Store) replay(covered Ticket) (last Ticket, err error) {
 		if err := s.replayRound(r, frames, r.round > synced); err != nil {
 			return 0, err
 		}
-		if s.tailBytes.Load() > s.opts.TailBytes {
-			if err := s.spill(); err != nil {
+		if s.tailBytes.Load() > s.opts.TailBytes && !isFull {
+			err := s.spill()
+			if isFull = isSoft(err); err != nil && !isFull {
 				return 0, err
 			}
 		}

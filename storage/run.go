@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,6 +43,7 @@ func (s *Store) runCommits(ctx context.Context) error {
 func (s *Store) runFlushes(ctx context.Context) error {
 	tick := time.NewTicker(s.opts.FlushInterval)
 	defer tick.Stop()
+	full := fullDisk{log: s.log, dir: s.opts.Dir, isKnown: s.isUnsettled.Load()}
 	for {
 		due := false
 		select {
@@ -53,6 +55,9 @@ func (s *Store) runFlushes(ctx context.Context) error {
 			due = true
 		case <-s.wakeFlush:
 		}
+		if !due && !full.mayTry(time.Now()) {
+			continue
+		}
 		if !due && !s.pressed() {
 			s.flushMu.Lock()
 			err := s.grow(2)
@@ -62,11 +67,37 @@ func (s *Store) runFlushes(ctx context.Context) error {
 			}
 		}
 		err := s.Flush(time.Now())
-		if errors.Is(err, ErrDiskFull) {
-			s.log.Warn("disk is full: appends fail once the write-ahead log is used up", "dir", s.opts.Dir, "error", err)
-		} else if err != nil {
+		full.see(err, time.Now())
+		if err != nil && !errors.Is(err, ErrDiskFull) {
 			return err
 		}
+	}
+}
+
+// fullDisk says once that the disk is full, and once that it no longer is, and keeps refused appends from causing a flush each.
+type fullDisk struct {
+	log     *slog.Logger
+	dir     string
+	isKnown bool
+	since   time.Time // of the last attempt
+}
+
+// fullPause is how long refused appends wait for the next attempt.
+const fullPause = time.Second
+
+func (f *fullDisk) mayTry(now time.Time) bool { return !f.isKnown || now.Sub(f.since) >= fullPause }
+
+func (f *fullDisk) see(err error, now time.Time) {
+	isFull := errors.Is(err, ErrDiskFull)
+	switch {
+	case isFull && !f.isKnown:
+		f.log.Warn("disk is full: appends fail once the write-ahead log is used up", "dir", f.dir, "error", err)
+	case err == nil && f.isKnown:
+		f.log.Info("disk has space again", "dir", f.dir)
+	}
+	f.isKnown = isFull
+	if isFull {
+		f.since = now
 	}
 }
 
@@ -74,5 +105,5 @@ func (s *Store) runFlushes(ctx context.Context) error {
 func (s *Store) pressed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tailBytes.Load() >= s.opts.TailBytes/2 || len(s.wal.used) >= s.opts.WALFiles/2 || len(s.wal.free) == 0 && s.wal.files() >= s.opts.WALFiles
+	return s.isUnsettled.Load() || s.tailBytes.Load() >= s.opts.TailBytes/2 || len(s.wal.used) >= s.opts.WALFiles/2 || len(s.wal.free) == 0 && s.wal.files() >= s.opts.WALFiles
 }

@@ -59,6 +59,8 @@ type Store struct {
 	gathered      []byte          // neighbours about to be written, during a flush
 	lastRetention time.Time
 	hasUnsynced   bool // a replay wrote or believed bytes of segments that no sync of ours has covered
+
+	isUnsettled atomic.Bool // the disk was full at Open: what was replayed waits for a checkpoint, and no write-ahead file is free
 }
 
 // waiter waits for a round.
@@ -82,6 +84,7 @@ type hooks struct {
 	captureUnready bool // the checkpoint names frames that are not durable
 	keepFile       bool // a truncation does not close its file
 	forgetState    bool // the checkpoint leaves out producers and epochs
+	takeUnsettled  bool // a store opened on a full disk takes frames before its checkpoint
 }
 
 // Stats is a snapshot for metrics. Counters count from Open.
@@ -95,7 +98,8 @@ type Stats struct {
 }
 
 // Open takes the folder, replays it and serves it; nothing unsynced is served. It fails with vfs.ErrLocked when another process
-// has the folder, and with a CorruptError when bytes that were synced are damaged.
+// has the folder, and with a CorruptError when bytes that were synced are damaged. On a full disk it opens all the same: reads
+// are served, everything else is ErrDiskFull until a Flush finds space (only a folder that is new fails, with ErrDiskFull).
 func Open(opts Options) (*Store, error) { return openStore(opts, hooks{}) }
 
 func openStore(opts Options, h hooks) (*Store, error) {

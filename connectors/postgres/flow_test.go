@@ -255,6 +255,20 @@ func TestFilteredPublicationFollowsTables(t *testing.T) {
 	r.close()
 }
 
+// TestTableLeavesPublication: a table that is dropped and made again leaves a publication of single tables, which is told.
+func TestTableLeavesPublication(t *testing.T) {
+	d := newDB(t)
+	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
+	r := streaming(t, d, "table.include.list", "public.t", "publication.autocreate.mode", "filtered")
+	r.poll()
+	if gauge(r, "unpublished_tables") != 0 {
+		t.Error("a published table counts as unpublished")
+	}
+	d.exec(`DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY)`)
+	r.task.asked, r.task.audited = time.Time{}, time.Time{}
+	r.until("it is told", func() bool { return gauge(r, "unpublished_tables") == 1 })
+}
+
 // TestSlotWaitsForTransactions: a transaction that runs holds the slot back; polls end in time meanwhile, and a task that
 // is killed while waiting can start again.
 func TestSlotWaitsForTransactions(t *testing.T) {

@@ -54,7 +54,7 @@ FROM pg_catalog.pg_publication p WHERE pubname = $1`, s.publication)
 		if s.autocreate == "filtered" && row[0] != "t" {
 			return s.stepPublication(ctx, conn, wanted, log)
 		}
-		return s.warnUnpublished(ctx, conn, wanted, row[0] == "t", log)
+		return nil
 	}
 	sql := s.publicationSQL(wanted)
 	switch {
@@ -160,19 +160,38 @@ func (s *settings) stepPublication(ctx context.Context, conn *pgconn.PgConn, wan
 	return nil
 }
 
-// warnUnpublished tells of captured tables whose changes the publication does not carry.
-func (s *settings) warnUnpublished(ctx context.Context, conn *pgconn.PgConn, wanted []tableEntry, everything bool, log *slog.Logger) error {
-	if everything {
-		return nil
-	}
+// unpublished lists the captured tables whose changes the publication does not carry: ones that were left out, or that
+// were dropped and made again, by which a publication of single tables loses them.
+func (s *settings) unpublished(ctx context.Context, conn *pgconn.PgConn, wanted []tableEntry) ([]tableEntry, error) {
 	have, err := published(ctx, conn, s.publication)
+	if err != nil {
+		return nil, err
+	}
+	var out []tableEntry
+	for _, t := range wanted {
+		if _, ok := have[t.name]; !ok {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// auditPublication warns, once each, of captured tables that the publication does not carry.
+func (t *task) auditPublication(ctx context.Context, conn *pgconn.PgConn) error {
+	all, err := tables(ctx, conn)
 	if err != nil {
 		return err
 	}
-	for _, t := range wanted {
-		if _, ok := have[t.name]; !ok {
-			log.Warn("the publication does not carry this table: its changes will be missing",
-				"publication", s.publication, "table", t.name.String(), "mend", "ALTER PUBLICATION "+quoteIdent(s.publication)+" ADD TABLE "+t.name.quoted())
+	missing, err := t.settings.unpublished(ctx, conn, t.settings.captured(all))
+	if err != nil {
+		return err
+	}
+	t.stats.unpublished.Store(int64(len(missing)))
+	for _, m := range missing {
+		if !t.warned[m.oid] {
+			t.warned[m.oid] = true
+			t.log.Warn("the publication does not carry this table: its changes are missing", "publication", t.settings.publication,
+				"table", m.name.String(), "mend", "ALTER PUBLICATION "+quoteIdent(t.settings.publication)+" ADD TABLE "+m.name.quoted())
 		}
 	}
 	return nil

@@ -28,6 +28,7 @@ const (
 const (
 	defaultBatchBytes = 8 << 20
 	lagEvery          = 5 * time.Second
+	auditEvery        = time.Minute
 	openSlotLimit     = 3 * time.Second // how long opening waits for the slot
 	recordsPerChange  = 3               // a change of key: delete, tombstone, create
 )
@@ -55,11 +56,13 @@ type task struct {
 	stream   *stream
 	sql      *pgconn.PgConn
 	known    map[uint32]*relation
+	warned   map[uint32]bool // tables known not to be published
 	batch    batchBuilder
 	seq      uint64
 	fault    error // to be told by the next Poll
 	beaten   time.Time
 	asked    time.Time // when the server's position was last asked for
+	audited  time.Time // when the publication was last looked at
 
 	confirmed atomic.Uint64 // up to which the server may forget; never goes back
 	wake      chan struct{}
@@ -68,11 +71,11 @@ type task struct {
 
 // gauges are what Stats reads beside everything else.
 type gauges struct {
-	progress, rows   atomic.Uint64
-	tables, snapshot atomic.Int64
-	connected        atomic.Int64
-	behindMicros     atomic.Int64 // how old the last transaction was when it came; 0: caught up
-	server           atomic.Uint64
+	progress, rows         atomic.Uint64
+	tables, snapshot       atomic.Int64
+	connected, unpublished atomic.Int64
+	behindMicros           atomic.Int64 // how old the last transaction was when it came; 0: caught up
+	server                 atomic.Uint64
 }
 
 func (g *gauges) serverLSN(lsn uint64) {
@@ -97,7 +100,7 @@ func openTask(ctx context.Context, in connect.Task) (*task, error) {
 }
 
 func newTask(ctx context.Context, s *settings, in connect.Task) *task {
-	t := &task{settings: s, shared: newSchemas(), log: in.Log, application: "weir " + in.Name, known: make(map[uint32]*relation),
+	t := &task{settings: s, shared: newSchemas(), log: in.Log, application: "weir " + in.Name, known: make(map[uint32]*relation), warned: make(map[uint32]bool),
 		maxBytes: defaultBatchBytes, wake: make(chan struct{}, 1), beaten: time.Now()}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
@@ -177,6 +180,9 @@ func (t *task) follow(ctx context.Context, sql *pgconn.PgConn, how decision, fou
 		}
 	}
 	if err := t.settings.ensurePublication(ctx, sql, found.tables, t.log); err != nil {
+		return err
+	}
+	if err := t.auditPublication(ctx, sql); err != nil {
 		return err
 	}
 	if !how.makeSlot {

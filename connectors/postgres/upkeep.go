@@ -63,6 +63,12 @@ func (t *task) askLag(ctx context.Context) {
 	if lsn, err := parseLSN(r[0]); err == nil {
 		t.stats.serverLSN(lsn)
 	}
+	if time.Since(t.audited) >= auditEvery {
+		t.audited = time.Now()
+		if err := t.auditPublication(ctx, sql); err != nil {
+			t.log.Debug("look at the publication", "error", err)
+		}
+	}
 }
 
 // resolve makes the relation of a Relation message with what the catalog says now.
@@ -121,6 +127,7 @@ func (t *task) Stats() connect.Stats {
 		{Name: "connected", Value: float64(g.connected.Load())},
 		{Name: "lag_bytes", Value: lag},
 		{Name: "milliseconds_behind_source", Value: float64(g.behindMicros.Load()) / 1000},
+		{Name: "unpublished_tables", Value: float64(g.unpublished.Load())},
 		{Name: "snapshot_running", Value: float64(g.snapshot.Load())},
 		{Name: "snapshot_rows", Value: float64(g.rows.Load())},
 		{Name: "snapshot_tables_remaining", Value: float64(g.tables.Load())},

@@ -110,7 +110,7 @@ func (n *node) kill() {
 	if err := n.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		n.t.Errorf("kill weir: %v", err)
 	}
-	<-n.done
+	n.t.Logf("weir has ended: %v", <-n.done)
 	n.cmd = nil
 }
 
@@ -161,11 +161,6 @@ func (n *node) rest(method, path, body string) (int, string) {
 		n.t.Fatalf("%s %s: %v", method, path, err)
 	}
 	return status, answer
-}
-
-// weir runs another command of the binary and returns what it printed.
-func (n *node) weir(args ...string) (string, error) {
-	return command(n.t, "", n.bin, args...)
 }
 
 // kcat runs kcat against the node; args as kcat's own but for -b.
@@ -259,21 +254,26 @@ func freePorts(t *testing.T, count int) int {
 }
 
 func tryPorts(count int) (int, bool) {
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, false
-	}
-	defer first.Close()
-	base := first.Addr().(*net.TCPAddr).Port
-	if base < 20000 {
-		return 0, false
-	}
-	for i := 1; i < count; i++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i))
+	var held []net.Listener
+	defer func() {
+		for _, l := range held {
+			l.Close()
+		}
+	}()
+	base := 0
+	for i := range count {
+		port := 0
+		if i > 0 {
+			port = base + i
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			return 0, false
 		}
-		defer l.Close()
+		held = append(held, l)
+		if i == 0 {
+			base = l.Addr().(*net.TCPAddr).Port
+		}
 	}
-	return base, true
+	return base, base >= 20000
 }

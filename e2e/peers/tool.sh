@@ -11,7 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/jars.sh"
 class() {
   case "$1" in
     topics) echo org.apache.kafka.tools.TopicCommand ;;
-    configs) echo org.apache.kafka.tools.ConfigCommand ;;
+    configs) echo kafka.admin.ConfigCommand ;;
     consumer-groups) echo org.apache.kafka.tools.consumer.group.ConsumerGroupCommand ;;
     console-producer) echo org.apache.kafka.tools.ConsoleProducer ;;
     console-consumer) echo org.apache.kafka.tools.consumer.ConsoleConsumer ;;

@@ -6,8 +6,8 @@
 #   postgres.sh stop DIR
 #   postgres.sh status DIR
 #
-# It uses the newest server that Debian's packages installed (see install.sh) and
-# runs as the user postgres. Superuser postgres, password "weir" (by TCP).
+# It uses the newest server that Debian's packages installed (see install.sh), or the
+# one in the folder PG_BIN, and runs as the user postgres. Superuser postgres, password "weir" (by TCP).
 
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -16,7 +16,7 @@ user=postgres
 # bindir prints the folder of the newest installed server's programs.
 bindir() {
   local found
-  found=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+  found=${PG_BIN:-$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)}
   [ -x "$found/initdb" ] || die "no PostgreSQL server found; run e2e/services/install.sh, or apt-get install postgresql"
   echo "$found"
 }

@@ -1,0 +1,92 @@
+#!/bin/bash
+# The real MySQL as a process of its own: loopback only, with a row-based binlog and GTIDs.
+#
+#   mysql.sh install             Debian sid's server in a folder of its own, .run/peers/mysql-root, by debootstrap
+#   mysql.sh start PORT DIR      makes the data folder once, starts it, waits, prints its address
+#   mysql.sh sql DIR [DATABASE]  runs the SQL of its standard input
+#   mysql.sh stop DIR
+#   mysql.sh status DIR
+#
+# User "weir", password "weir", all rights. Debian stable has no MySQL, so the server
+# and its libraries come from sid and run by that folder's own loader, without chroot.
+# It runs as the user weir-mysql.
+
+source "$(dirname "${BASH_SOURCE[0]}")/jars.sh"
+
+user=weir-mysql
+root=$peers_run/mysql-root
+
+# mirror prints the address that apt already uses for Debian.
+mirror() {
+  sed -n 's/^URIs: *\([^ ]*\).*/\1/p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\).* main.*/\2/p' \
+    /etc/apt/sources.list /etc/apt/sources.list.d/debian*.sources /etc/apt/sources.list.d/debian*.list 2>/dev/null |
+    grep -m1 'debian/*$' || true
+}
+
+install() {
+  local from
+  [ -x "$root/usr/sbin/mysqld" ] && return
+  [ "$(id -u)" = 0 ] || not_run "MySQL needs root to be installed"
+  command -v debootstrap >/dev/null ||
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends debootstrap >"$(run_dir)/apt-mysql.log" 2>&1 ||
+    not_run "apt-get could not install debootstrap"
+  from=$(mirror)
+  [ -n "$from" ] || not_run "apt names no Debian mirror to take MySQL from"
+  mkdir -p "$peers_run"
+  rm -rf "$root.new"
+  say "getting MySQL from Debian sid"
+  timeout 500 debootstrap --variant=minbase --include=mysql-server-core,mysql-client-core sid "$root.new" "$from" \
+    >"$root.log" 2>&1 || not_run "debootstrap of sid with MySQL failed: $(tail -n 1 "$root.log")"
+  chmod -R a+rX "$root.new/usr" || true
+  mv "$root.new" "$root"
+}
+
+# program NAME ARGS… runs a program of that folder with its own libraries.
+program() {
+  local name=$1 libs=$root/usr/lib/x86_64-linux-gnu
+  shift
+  command=("$libs/ld-linux-x86-64.so.2" --library-path "$libs" "$root/usr/$name" "$@")
+}
+
+make_data() {
+  local dir=$1
+  rm -rf "$dir/data.new"
+  chown "$user" "$dir"
+  program sbin/mysqld --no-defaults --initialize-insecure --basedir="$root/usr" --datadir="$dir/data.new" --log-error-verbosity=2
+  as_user "$user" "${command[@]}" >"$dir/init.log" 2>&1 || { tail -n 20 "$dir/init.log" >&2; not_run "mysqld --initialize-insecure failed"; }
+  mv "$dir/data.new" "$dir/data"
+}
+
+sql() {
+  program bin/mysql --no-defaults --socket="$1/socket" --user=root ${2:+"$2"}
+  "${command[@]}"
+}
+
+start() {
+  local port=$1 dir=$2
+  if alive "$dir"; then
+    echo "127.0.0.1:$port"
+    return
+  fi
+  refuse_taken "$port" mysql
+  install
+  ensure_user "$user"
+  mkdir -p "$dir"
+  [ -d "$dir/data" ] || make_data "$dir"
+  program sbin/mysqld --no-defaults --basedir="$root/usr" --datadir="$dir/data" --port="$port" --bind-address=127.0.0.1 \
+    --socket="$dir/socket" --pid-file="$dir/data/mysqld.pid" --mysqlx=OFF --secure-file-priv= --server-id=1 \
+    --gtid-mode=ON --enforce-gtid-consistency=ON --binlog-row-metadata=FULL
+  launch "$dir" "$user" "${command[@]}"
+  await mysql 90 "$dir" sql "$dir" <<<"select 1"
+  sql "$dir" <<<"create user if not exists weir@'%' identified by 'weir'; grant all on *.* to weir@'%' with grant option;"
+  echo "127.0.0.1:$port"
+}
+
+case "${1:-}" in
+  install) install ;;
+  start) start "$2" "$3" ;;
+  sql) sql "$2" "${3:-}" ;;
+  stop) halt mysql "$2" 60 ;;
+  status) alive "$2" && echo running || { echo stopped; exit 1; } ;;
+  *) die "usage: mysql.sh install | start PORT DIR | sql DIR [DATABASE] | stop DIR | status DIR" ;;
+esac

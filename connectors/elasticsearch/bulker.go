@@ -122,31 +122,36 @@ func (b *bulker) close() {
 // add queues an item, waiting for room. It answers Retry while the target is away and there is none.
 func (b *bulker) add(ctx context.Context, i *item) error {
 	for {
-		b.mu.Lock()
-		switch {
-		case b.fatal != nil:
-			defer b.mu.Unlock()
-			return b.fatal
-		case b.items == 0 || b.items < b.limits.queuedItems && b.bytes+i.bytes() <= b.limits.queuedBytes:
-			b.items++
-			b.bytes += i.bytes()
-			l := b.lane(i)
-			l.queue = append(l.queue, i)
-			i.part.pending = append(i.part.pending, i)
-			b.mu.Unlock()
-			signal(l.wake)
-			return nil
-		case b.down > 0 || b.stuck > 0:
-			defer b.mu.Unlock()
-			return b.trouble
+		if added, err := b.tryAdd(i); added || err != nil {
+			return err
 		}
-		b.mu.Unlock()
 		select {
 		case <-b.changed:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// tryAdd queues an item if there is room, and answers why there will be none for long.
+func (b *bulker) tryAdd(i *item) (added bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.fatal != nil:
+		return false, b.fatal
+	case b.items == 0 || b.items < b.limits.queuedItems && b.bytes+i.bytes() <= b.limits.queuedBytes:
+		b.items++
+		b.bytes += i.bytes()
+		l := b.lane(i)
+		l.queue = append(l.queue, i)
+		i.part.pending = append(i.part.pending, i)
+		signal(l.wake)
+		return true, nil
+	case b.down > 0 || b.stuck > 0:
+		return false, b.trouble
+	}
+	return false, nil
 }
 
 func (b *bulker) lane(i *item) *lane {

@@ -160,6 +160,7 @@ func connectTo(c *connect.Settings) (*elastictransport.Client, *http.Transport, 
 	connections.DialContext = (&net.Dialer{Timeout: c.Millis("connection.timeout.ms"), KeepAlive: 30 * time.Second}).DialContext
 	connections.MaxIdleConnsPerHost = int(c.Int("max.in.flight.requests")) + 1
 	connections.IdleConnTimeout = c.Millis("max.connection.idle.time.ms")
+	//nolint:staticcheck // New takes a Config, as elastic's own client does; the options that replace it are newer than v8's
 	transport, err := elastictransport.New(elastictransport.Config{
 		URLs:                urls,
 		Username:            c.String("connection.username"),

@@ -314,7 +314,7 @@ func TestDisturbed(t *testing.T) {
 					t.Errorf("seed %d: %s was written out of order or twice: %v", seed, target, bodies)
 				}
 			}
-			if d.Bad != nil && len(d.Bad) > 0 {
+			if len(d.Bad) > 0 {
 				t.Errorf("seed %d: refused: %v", seed, d.Bad)
 			}
 		})

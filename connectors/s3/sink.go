@@ -158,7 +158,8 @@ func (k *sink) Revoke(_ context.Context, gone []connect.TopicPartition) error {
 }
 
 func (k *sink) Put(ctx context.Context, records []connect.Record) error {
-	defer k.occupied()()
+	done := k.occupied()
+	defer done()
 	if err := k.makeRoom(); err != nil {
 		return err
 	}
@@ -278,7 +279,8 @@ func (k *sink) encode(r *connect.Record, tombstone bool) (ends [kinds]int, err e
 func (k *sink) nextSchedule(now time.Time) time.Time {
 	local := now.In(k.zone)
 	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, k.zone)
-	return midnight.Add((local.Sub(midnight)/k.schedule + 1) * k.schedule)
+	spans := int64(local.Sub(midnight) / k.schedule)
+	return midnight.Add(time.Duration((spans + 1) * int64(k.schedule)))
 }
 
 func (k *sink) Flush(ctx context.Context, committed []connect.Committed) (connect.Flushed, error) {
@@ -287,7 +289,8 @@ func (k *sink) Flush(ctx context.Context, committed []connect.Committed) (connec
 			p.committed(c)
 		}
 	}
-	defer k.occupied()()
+	done := k.occupied()
+	defer done()
 	now := k.now()
 	for _, p := range k.partitions {
 		g := p.open

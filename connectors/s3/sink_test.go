@@ -190,11 +190,11 @@ func TestObjects(t *testing.T) {
 func TestMemory(t *testing.T) {
 	for _, scratchMax := range []int64{1 << 30, 0} {
 		w := world(t)
-		maps.Copy(w.Config, connect.Config{"flush.size": "1000", "rotate.idle.ms": "-1", "s3.compression.type": "none"})
+		maps.Copy(w.Config, connect.Config{"flush.size": "400", "rotate.idle.ms": "-1", "s3.compression.type": "none"})
 		d := connecttest.NewDriver(t, Connector(), w)
 		tp := connect.TopicPartition{Topic: "t"}
 		filler := strings.Repeat("x", 100<<10)
-		for i := range 1000 {
+		for i := range 400 {
 			text, err := json.Marshal(map[string]any{"i": i, "filler": filler})
 			if err != nil {
 				t.Fatal(err)

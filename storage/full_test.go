@@ -53,7 +53,7 @@ func TestOpenOnAFullDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := range 50 {
+		for n := range 30 {
 			if _, err := l.Append(testBatch{valueBytes: 300, fill: byte(n)}.build(), 0, testNow); err != nil {
 				t.Fatal(err)
 			}

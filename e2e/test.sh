@@ -58,7 +58,7 @@ go_tests() {
     { if (n < 400) block[++n] = $0 }
     END {
       flush_block()
-      for (i = 1; i <= s; i++) print "SKIPPED" skips[i]
+      for (i = 1; i <= s; i++) print "SKIPPED " skips[i]
       if (broken && !f) f = 1
       print p + 0, f + bad, s + 0 > counts
     }' || status=1
@@ -75,6 +75,8 @@ unit_tests() {
   local packages
   say "unit tests with the race detector"
   mapfile -t packages < <(go list ./... | grep -v '/e2e')
+  # A connector's own tests use a real server where there is one.
+  [ ! -x "$run/bin/versitygw" ] || export WEIR_TEST_S3=$run/bin/versitygw
   CGO_ENABLED=1 go_tests unit -race -timeout 15m "${packages[@]}"
 }
 
@@ -115,8 +117,8 @@ all() {
   services_up >"$dir/services.log" 2>&1 &
   local services=$!
   wait "$building" || die "bin/weir does not build"
-  unit_tests
   wait "$services" || { cat "$dir/services.log" >&2; die "the services did not start"; }
+  WEIR_TEST_OPENSEARCH=http://127.0.0.1:$search_port unit_tests
 
   say "scenarios on real services"
   WEIR_E2E_BIN=$root/bin/weir WEIR_E2E_POSTGRES=127.0.0.1:$pg_port \

@@ -17,6 +17,7 @@ settings() {
   shift 2
   cat <<EOF
 clusters=source,target
+plugin.discovery=service_load
 source.bootstrap.servers=$source
 target.bootstrap.servers=$target
 source->target.enabled=true
@@ -46,7 +47,7 @@ start() {
   settings "$@" >"$dir/mm2.properties"
   kafka_java "${HEAP:-384}"
   launch "$dir" "$kafka_user" "${java[@]}" org.apache.kafka.connect.mirror.MirrorMaker "$dir/mm2.properties"
-  await mirror 120 "$dir" grep -q 'Kafka MirrorMaker initialized\|Kafka MirrorMaker started\|started MirrorMaker' "$dir/log"
+  await mirror 120 "$dir" grep -q 'Kafka MirrorMaker started' "$dir/log"
 }
 
 case "${1:-}" in

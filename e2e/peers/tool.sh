@@ -25,7 +25,7 @@ class() {
     cluster) echo org.apache.kafka.tools.ClusterTool ;;
     transactions) echo org.apache.kafka.tools.TransactionsCommand ;;
     log-dirs) echo org.apache.kafka.tools.LogDirsCommand ;;
-    dump-log) echo kafka.tools.DumpLogSegments ;;
+    dump-log) echo org.apache.kafka.tools.DumpLogSegments ;;
     *.*) echo "$1" ;;
     *) die "unknown tool $1" ;;
   esac

@@ -28,10 +28,10 @@ func (j JSONText) Append(dst []byte, s *Schema, v Value) ([]byte, error) {
 	return out, nil
 }
 
-// AppendData is Append for data that may still be encoded. JSON that nobody has changed is checked and copied, without
-// line feeds; of JsonConverter's {"schema": …, "payload": …} the payload is written.
+// AppendData is Append for data that may still be encoded. Plain JSON (the format "json") that nobody has changed is
+// checked and copied, without line feeds.
 func (j JSONText) AppendData(dst []byte, d *Data) ([]byte, error) {
-	if b, format, ok := d.Encoded(); ok && format == "json" && !hasSchema(b) {
+	if b, format, ok := d.Encoded(); ok && format == "json" {
 		return appendJSONLine(dst, b)
 	}
 	if err := d.Decode(); err != nil {
@@ -43,23 +43,13 @@ func (j JSONText) AppendData(dst []byte, d *Data) ([]byte, error) {
 // IsNullJSON is [Data.IsNull] for data that may still be encoded; it decodes only what it has to.
 func (d *Data) IsNullJSON() (bool, error) {
 	b, format, ok := d.Encoded()
-	if ok && format == "json" && !hasSchema(b) {
+	if ok && format == "json" {
 		return string(bytes.TrimSpace(b)) == "null", nil
 	}
 	if err := d.Decode(); err != nil {
 		return false, err
 	}
 	return d.IsNull(), nil
-}
-
-// hasSchema tells whether JSON looks like JsonConverter's envelope.
-func hasSchema(b []byte) bool {
-	b = bytes.TrimLeft(b, " \t\r\n")
-	if len(b) == 0 || b[0] != '{' {
-		return false
-	}
-	b = bytes.TrimLeft(b[1:], " \t\r\n")
-	return bytes.HasPrefix(b, []byte(`"schema"`)) || bytes.HasPrefix(b, []byte(`"payload"`))
 }
 
 func appendJSONLine(dst, b []byte) ([]byte, error) {

@@ -62,8 +62,7 @@ func TestAppendDataCopiesJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"n":1.50}`:                     `{"n":1.50}`,
 		"{\n \"a\" : 1 }":                `{"a":1}`,
-		`{"schema":null,"payload":{}}`:   `"decoded"`,
-		` { "payload":{},"schema":null}`: `"decoded"`,
+		`{"schema":null,"payload":1.50}`: `{"schema":null,"payload":1.50}`,
 		`{"cut":`:                        ``,
 	} {
 		d := EncodedData([]byte(text), codec)
@@ -71,6 +70,10 @@ func TestAppendDataCopiesJSON(t *testing.T) {
 		if string(got) != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}
+	}
+	enveloped := EncodedData([]byte(`{"schema":null,"payload":{}}`), &Codec{Format: "json-schema", Decode: codec.Decode})
+	if got, err := (JSONText{}).AppendData(nil, &enveloped); string(got) != `"decoded"` || err != nil {
+		t.Errorf("another format was not decoded: %s, %v", got, err)
 	}
 	for text, want := range map[string]bool{` null `: true, `{}`: false, `"null"`: false} {
 		d := EncodedData([]byte(text), codec)

@@ -2,10 +2,8 @@ package core
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -107,68 +105,23 @@ func (c topicConfigs) synonyms(key configKey) []kmsg.DescribeConfigsResponseReso
 	return list
 }
 
-// brokerSetting is one of a broker's own configs, which can't be changed while it runs.
-type brokerSetting struct {
-	name, value, def string
-	kind             configKind
-}
-
-func (b *Broker) brokerSettings() []brokerSetting {
-	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-	num := func(n int64) string { return strconv.FormatInt(n, 10) }
-	c := &b.cfg
-	list := []brokerSetting{
-		{"advertised.listeners", "PLAINTEXT://" + b.Advertised(), "", kindString},
-		{"auto.create.topics.enable", strconv.FormatBool(c.AutoCreateTopics), "true", kindBoolean},
-		{"broker.id", num(int64(c.NodeID)), "-1", kindInt},
-		{"broker.rack", c.Rack, "", kindString},
-		{"connections.max.idle.ms", ms(c.MaxIdle), "600000", kindLong},
-		{"default.replication.factor", "1", "1", kindInt},
-		{"delete.topic.enable", "true", "true", kindBoolean},
-		{"fetch.max.bytes", num(int64(c.MaxFetchBytes)), "57671680", kindInt},
-		{"group.initial.rebalance.delay.ms", ms(c.GroupInitialRebalanceDelay), "3000", kindInt},
-		{"group.max.session.timeout.ms", ms(c.GroupMaxSession), "1800000", kindInt},
-		{"group.max.size", num(int64(min(c.GroupMaxSize, math.MaxInt32))), "2147483647", kindInt},
-		{"group.min.session.timeout.ms", ms(c.GroupMinSession), "6000", kindInt},
-		{"inter.broker.protocol.version", "4.0", "4.0", kindString},
-		{"log.dirs", c.Dir, "", kindString},
-		{"log.retention.check.interval.ms", "30000", "300000", kindLong},
-		{"max.connections", num(int64(c.MaxConnections)), "2147483647", kindInt},
-		{"node.id", num(int64(c.NodeID)), "-1", kindInt},
-		{"num.partitions", num(int64(c.NumPartitions)), "1", kindInt},
-		{"offset.metadata.max.bytes", num(int64(c.OffsetMetadataMaxBytes)), "4096", kindInt},
-		{"offsets.retention.minutes", num(int64(c.OffsetsRetention / time.Minute)), "10080", kindInt},
-		{"offsets.topic.num.partitions", num(int64(c.OffsetsTopicPartitions)), "50", kindInt},
-		{"offsets.topic.replication.factor", "1", "3", kindInt},
-		{"socket.request.max.bytes", num(int64(c.MaxRequestBytes)), "104857600", kindInt},
-	}
-	for _, key := range topicKeys() {
-		if key.broker != "" {
-			list = append(list, brokerSetting{key.broker, c.Topic.with(nil).value(key), key.def, key.kind})
-		}
-	}
-	slices.SortFunc(list, func(a, b brokerSetting) int {
-		if a.name < b.name {
-			return -1
-		}
-		return 1
-	})
-	return list
-}
-
+// describeBroker lists the broker's own configs, which can't be changed while it runs.
 func (b *Broker) describeBroker(synonyms bool) []kmsg.DescribeConfigsResponseResourceConfig {
 	var list []kmsg.DescribeConfigsResponseResourceConfig
-	for _, s := range b.brokerSettings() {
+	cfg := b.cfg
+	cfg.Advertise = b.Advertised()
+	for _, s := range shownSettings() {
+		value := s.read(&cfg)
 		c := kmsg.NewDescribeConfigsResponseResourceConfig()
-		c.Name, c.Value, c.ReadOnly, c.ConfigType = s.name, &s.value, true, kmsg.ConfigType(s.kind)
+		c.Name, c.Value, c.ReadOnly, c.ConfigType = s.name, &value, true, kmsg.ConfigType(s.kind)
 		c.Source = kmsg.ConfigSourceDefaultConfig
-		if s.value != s.def {
+		if value != s.def {
 			c.Source = kmsg.ConfigSourceStaticBrokerConfig
 		}
-		c.IsDefault = s.value == s.def
+		c.IsDefault = value == s.def
 		if synonyms {
 			syn := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
-			syn.Name, syn.Value, syn.Source = s.name, &s.value, c.Source
+			syn.Name, syn.Value, syn.Source = s.name, &value, c.Source
 			c.ConfigSynonyms = append(c.ConfigSynonyms, syn)
 		}
 		list = append(list, c)

@@ -14,52 +14,98 @@ import (
 	"github.com/weirlog/weir/storage"
 )
 
-// setting is one broker key: how to check its value and, unless nil, where it goes.
+// setting is one broker key: how its value is checked, where it goes, and how it is read back for those who ask.
 type setting struct {
-	configKey
-	apply func(c *Config, value string, n int64)
+	configKey                                        // def is Kafka's default
+	apply     func(c *Config, value string, n int64) // nil: it can't be set
+	read      func(c *Config) string                 // nil: it isn't shown
 }
 
-// settings are the broker keys that are no topic defaults. Names and meanings are Kafka's; log.flush is weir's own.
+// settings are the broker keys that are no topic defaults. Names and meanings are Kafka's; log.flush and log.tail.bytes are weir's own.
 func settings() []setting {
-	whole := func(name string, least, most float64, apply func(c *Config, n int64)) setting {
-		return setting{configKey{name: name, kind: kindLong, min: least, max: most}, func(c *Config, _ string, n int64) { apply(c, n) }}
-	}
-	text := func(name string, apply func(c *Config, v string), choices ...string) setting {
-		return setting{configKey{name: name, kind: kindString, choices: choices}, func(c *Config, v string, _ int64) { apply(c, v) }}
-	}
-	millis := func(name string, least float64, field func(c *Config) *time.Duration) setting {
-		return whole(name, least, math.MaxInt32, func(c *Config, n int64) { *field(c) = time.Duration(n) * time.Millisecond })
-	}
+	list := append(nodeSettings(), limitSettings()...)
+	return append(list, groupSettings()...)
+}
+
+func nodeSettings() []setting {
 	return []setting{
-		whole("node.id", 0, math.MaxInt32, func(c *Config, n int64) { c.NodeID = int32(n) }),
-		text("broker.rack", func(c *Config, v string) { c.Rack = v }),
-		text("log.dirs", func(c *Config, v string) { c.Dir = v }),
-		text("advertised.listeners", func(c *Config, v string) { c.Advertise = trimScheme(v) }),
-		text("log.flush", func(c *Config, v string) {
-			c.Flush = storage.SyncGroup
-			if v == "os" {
-				c.Flush = storage.SyncOS
-			}
-		}, "group", "os"),
-		{configKey{name: "auto.create.topics.enable", kind: kindBoolean}, func(c *Config, v string, _ int64) { c.AutoCreateTopics = v == "true" }},
-		whole("num.partitions", 1, math.MaxInt32, func(c *Config, n int64) { c.NumPartitions = int32(n) }),
-		whole("default.replication.factor", -1, math.MaxInt16, func(*Config, int64) {}),       // clamped to the nodes there are
-		whole("offsets.topic.replication.factor", -1, math.MaxInt16, func(*Config, int64) {}), // likewise
-		whole("socket.request.max.bytes", 1024, math.MaxInt32, func(c *Config, n int64) { c.MaxRequestBytes = int32(n) }),
-		whole("fetch.max.bytes", 1024, math.MaxInt32, func(c *Config, n int64) { c.MaxFetchBytes = int32(n) }),
-		millis("connections.max.idle.ms", 1, func(c *Config) *time.Duration { return &c.MaxIdle }),
-		whole("max.connections", 1, math.MaxInt32, func(c *Config, n int64) { c.MaxConnections = int(n) }),
-		whole("offsets.topic.num.partitions", 1, math.MaxInt32, func(c *Config, n int64) { c.OffsetsTopicPartitions = int32(n) }),
-		millis("group.initial.rebalance.delay.ms", 0, func(c *Config) *time.Duration { return &c.GroupInitialRebalanceDelay }),
-		millis("group.min.session.timeout.ms", 1, func(c *Config) *time.Duration { return &c.GroupMinSession }),
-		millis("group.max.session.timeout.ms", 1, func(c *Config) *time.Duration { return &c.GroupMaxSession }),
-		whole("group.max.size", 1, math.MaxInt32, func(c *Config, n int64) { c.GroupMaxSize = int(n) }),
-		whole("offset.metadata.max.bytes", 0, math.MaxInt32, func(c *Config, n int64) { c.OffsetMetadataMaxBytes = int(n) }),
-		whole("offsets.retention.minutes", 1, math.MaxInt32, func(c *Config, n int64) { c.OffsetsRetention = time.Duration(n) * time.Minute }),
-		whole("queued.max.request.bytes", 1<<20, math.MaxInt64, func(c *Config, n int64) { c.MemoryBytes = n }),
-		whole("log.tail.bytes", 1<<20, math.MaxInt64, func(c *Config, n int64) { c.TailBytes = n }),
+		textSetting("advertised.listeners", "", func(c *Config, v string) { c.Advertise = trimScheme(v) }, func(c *Config) string { return "PLAINTEXT://" + c.Advertise }),
+		{configKey{name: "auto.create.topics.enable", kind: kindBoolean, def: "true"},
+			func(c *Config, v string, _ int64) { c.AutoCreateTopics = v == "true" },
+			func(c *Config) string { return strconv.FormatBool(c.AutoCreateTopics) }},
+		fixedSetting("broker.id", kindInt, "-1", func(c *Config) string { return strconv.Itoa(int(c.NodeID)) }),
+		textSetting("broker.rack", "", func(c *Config, v string) { c.Rack = v }, func(c *Config) string { return c.Rack }),
+		factorSetting("default.replication.factor", "1"),
+		fixedSetting("delete.topic.enable", kindBoolean, "true", func(*Config) string { return "true" }),
+		fixedSetting("inter.broker.protocol.version", kindString, "4.0", func(*Config) string { return "4.0" }),
+		textSetting("log.dirs", "", func(c *Config, v string) { c.Dir = v }, func(c *Config) string { return c.Dir }),
+		textSetting("log.flush", flushNames()[storage.SyncGroup], func(c *Config, v string) {
+			c.Flush = storage.SyncMode(slices.Index(flushNames(), v))
+		}, func(c *Config) string { return flushNames()[c.Flush] }, flushNames()...),
+		fixedSetting("log.retention.check.interval.ms", kindLong, "300000", func(*Config) string { return "30000" }),
+		intSetting("node.id", kindInt, "-1", 0, func(c *Config) *int32 { return &c.NodeID }),
+		intSetting("num.partitions", kindInt, "1", 1, func(c *Config) *int32 { return &c.NumPartitions }),
 	}
+}
+
+func limitSettings() []setting {
+	return []setting{
+		timeSetting("connections.max.idle.ms", kindLong, "600000", 1, time.Millisecond, func(c *Config) *time.Duration { return &c.MaxIdle }),
+		intSetting("fetch.max.bytes", kindInt, "57671680", 1024, func(c *Config) *int32 { return &c.MaxFetchBytes }),
+		intSetting("log.tail.bytes", kindLong, "0", 1<<20, func(c *Config) *int64 { return &c.TailBytes }),
+		intSetting("max.connections", kindInt, "2147483647", 1, func(c *Config) *int { return &c.MaxConnections }),
+		intSetting("queued.max.request.bytes", kindLong, "-1", 1<<20, func(c *Config) *int64 { return &c.MemoryBytes }),
+		intSetting("socket.request.max.bytes", kindInt, "104857600", 1024, func(c *Config) *int32 { return &c.MaxRequestBytes }),
+	}
+}
+
+func groupSettings() []setting {
+	return []setting{
+		timeSetting("group.initial.rebalance.delay.ms", kindInt, "3000", 0, time.Millisecond, func(c *Config) *time.Duration { return &c.GroupInitialRebalanceDelay }),
+		timeSetting("group.max.session.timeout.ms", kindInt, "1800000", 1, time.Millisecond, func(c *Config) *time.Duration { return &c.GroupMaxSession }),
+		intSetting("group.max.size", kindInt, "2147483647", 1, func(c *Config) *int { return &c.GroupMaxSize }),
+		timeSetting("group.min.session.timeout.ms", kindInt, "6000", 1, time.Millisecond, func(c *Config) *time.Duration { return &c.GroupMinSession }),
+		intSetting("offset.metadata.max.bytes", kindInt, "4096", 0, func(c *Config) *int { return &c.OffsetMetadataMaxBytes }),
+		timeSetting("offsets.retention.minutes", kindInt, "10080", 1, time.Minute, func(c *Config) *time.Duration { return &c.OffsetsRetention }),
+		intSetting("offsets.topic.num.partitions", kindInt, "50", 1, func(c *Config) *int32 { return &c.OffsetsTopicPartitions }),
+		factorSetting("offsets.topic.replication.factor", "3"),
+	}
+}
+
+// flushNames are the values of log.flush, by storage's mode.
+func flushNames() []string { return []string{storage.SyncGroup: "group", storage.SyncOS: "os"} }
+
+// intSetting is a whole number from least on, as far as kind and field go.
+func intSetting[T int | int32 | int64](name string, kind configKind, kafkaDefault string, least float64, field func(*Config) *T) setting {
+	most := float64(math.MaxInt32)
+	if kind == kindLong {
+		most = math.MaxInt64
+	}
+	return setting{configKey{name: name, kind: kind, def: kafkaDefault, min: least, max: most},
+		func(c *Config, _ string, n int64) { *field(c) = T(n) },
+		func(c *Config) string { return strconv.FormatInt(int64(*field(c)), 10) }}
+}
+
+func timeSetting(name string, kind configKind, kafkaDefault string, least float64, unit time.Duration, field func(*Config) *time.Duration) setting {
+	return setting{configKey{name: name, kind: kind, def: kafkaDefault, min: least, max: math.MaxInt32},
+		func(c *Config, _ string, n int64) { *field(c) = time.Duration(n) * unit },
+		func(c *Config) string { return strconv.FormatInt(int64(*field(c)/unit), 10) }}
+}
+
+func textSetting(name, kafkaDefault string, set func(*Config, string), read func(*Config) string, choices ...string) setting {
+	return setting{configKey{name: name, kind: kindString, def: kafkaDefault, choices: choices},
+		func(c *Config, v string, _ int64) { set(c, v) }, read}
+}
+
+// factorSetting is a replication factor: any is taken, and clamped to the nodes there are.
+func factorSetting(name, kafkaDefault string) setting {
+	return setting{configKey{name: name, kind: kindInt, def: kafkaDefault, min: -1, max: math.MaxInt16},
+		func(*Config, string, int64) {}, func(*Config) string { return "1" }}
+}
+
+// fixedSetting is shown and can't be set.
+func fixedSetting(name string, kind configKind, kafkaDefault string, read func(*Config) string) setting {
+	return setting{configKey{name: name, kind: kind, def: kafkaDefault}, nil, read}
 }
 
 // trimScheme makes HOST:PORT of a listener such as PLAINTEXT://HOST:PORT.
@@ -78,26 +124,38 @@ func Keys() []string { return slices.Sorted(maps.Keys(knownSettings(nil))) }
 func knownSettings(props map[string]string) map[string]setting {
 	known := make(map[string]setting)
 	for _, s := range settings() {
-		known[s.name] = s
+		if s.apply != nil {
+			known[s.name] = s
+		}
 	}
 	for _, k := range topicKeys() {
 		if k.broker == "" {
 			continue
 		}
 		topic := k.name
-		s := setting{configKey: k, apply: func(c *Config, v string, _ int64) { c.Topic[topic] = v }}
+		s := setting{k, func(c *Config, v string, _ int64) { c.Topic[topic] = v }, func(c *Config) string { return c.Topic.with(nil).value(k) }}
 		s.name = k.broker
 		known[k.broker] = s
 	}
 	for name, unit := range map[string]time.Duration{"log.retention.minutes": time.Minute, "log.retention.hours": time.Hour, "log.roll.hours": time.Hour} {
 		topic := map[bool]string{true: "segment.ms", false: "retention.ms"}[name == "log.roll.hours"]
-		known[name] = setting{configKey{name: name, kind: kindLong, min: -1, max: math.MaxInt32}, func(c *Config, _ string, n int64) {
+		known[name] = setting{configKey: configKey{name: name, kind: kindLong, min: -1, max: math.MaxInt32}, apply: func(c *Config, _ string, n int64) {
 			if _, finer := props["log."+strings.Replace(topic, "segment", "roll", 1)]; !finer {
 				c.Topic[topic] = strconv.FormatInt(max(-1, n*unit.Milliseconds()), 10)
 			}
 		}}
 	}
 	return known
+}
+
+// shownSettings are the broker properties that DescribeConfigs answers, sorted.
+func shownSettings() []setting {
+	known := knownSettings(nil)
+	for _, s := range settings() {
+		known[s.name] = s
+	}
+	maps.DeleteFunc(known, func(_ string, s setting) bool { return s.read == nil })
+	return slices.SortedFunc(maps.Values(known), func(a, b setting) int { return strings.Compare(a.name, b.name) })
 }
 
 // Set applies broker properties, named as Kafka names them, to c. All faults are reported at once: values that are wrong,

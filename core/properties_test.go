@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,42 @@ func TestSetReportsAllFaultsAtOnce(t *testing.T) {
 	for _, want := range []string{"num.partition; did you mean num.partitions?", "node.id", "log.flush", "log.cleanup.policy"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)
+		}
+	}
+}
+
+// TestEverySettingIsReadBack: what can be set is what DescribeConfigs shows, and no key is shown twice.
+func TestEverySettingIsReadBack(t *testing.T) {
+	shown := map[string]setting{}
+	for _, s := range shownSettings() {
+		if _, twice := shown[s.name]; twice {
+			t.Errorf("%s is shown twice", s.name)
+		}
+		shown[s.name] = s
+	}
+	values := map[configKind]string{kindBoolean: "false", kindString: "x", kindInt: "77", kindLong: "7777777", kindDouble: "0.25", kindList: "compact"}
+	for _, name := range Keys() {
+		s, ok := shown[name]
+		if !ok {
+			if name != "log.retention.minutes" && name != "log.retention.hours" && name != "log.roll.hours" {
+				t.Errorf("%s can be set and isn't shown", name)
+			}
+			continue
+		}
+		value := values[s.kind]
+		if len(s.choices) > 0 {
+			value = s.choices[len(s.choices)-1]
+		}
+		if s.check(value) != nil {
+			value = strconv.Itoa(int(max(s.min, 9)))
+		}
+		c := Default(t.TempDir())
+		if err := c.Set(map[string]string{name: value}); err != nil {
+			t.Errorf("set: %v", err)
+		}
+		got := strings.TrimPrefix(s.read(&c), "PLAINTEXT://")
+		if isClamped := strings.HasSuffix(name, ".replication.factor"); got != value && !isClamped {
+			t.Errorf("%s: set to %s, shown as %s", name, value, got)
 		}
 	}
 }

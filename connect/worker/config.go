@@ -129,7 +129,7 @@ func ParseConfig(props map[string]string) (Config, []string, error) {
 	}
 	for _, key := range []string{"key.converter", "value.converter"} {
 		if strings.TrimSpace(props[key]) == "" {
-			faults = append(faults, fmt.Errorf("Missing required configuration %q which has no default value.", key))
+			faults = append(faults, fmt.Errorf("%s: missing required configuration, which has no default value", key))
 		}
 	}
 	warnings := unknownWorkerKeys(fields, props)

@@ -123,12 +123,15 @@ func (w *Worker) plan(ctx context.Context, l *life, p *prepared, spec connectorS
 	back := backoff{min: 250 * time.Millisecond, max: 60 * time.Second}
 	for {
 		err := w.writeTasks(ctx, spec, stored)
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
 			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		w.log.Warn("task configurations were not written, trying again", "connector", p.name, "error", err)
 		if !back.sleep(ctx) {
-			return nil
+			return ctx.Err()
 		}
 	}
 }

@@ -88,7 +88,8 @@ func (b *sinkBatch) remove(i int) {
 func (r *sinkRunner) run(ctx context.Context) error {
 	drainCtx, stopDrain := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDrain()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.w.cfg.ShutdownTimeout, stopDrain) })()
+	unlimited := context.AfterFunc(ctx, func() { time.AfterFunc(r.w.cfg.ShutdownTimeout, stopDrain) })
+	defer unlimited()
 	r.mu.Lock()
 	r.context, r.parts = drainCtx, map[connect.TopicPartition]*sinkPart{}
 	clientCtx, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -233,7 +234,7 @@ func (r *sinkRunner) take(ctx context.Context, k *kgo.Record) error {
 		r.count.inFlight.Add(-1)
 		return nil
 	case ctx.Err() != nil:
-		return nil
+		return nil //nolint:nilerr // the failure may be ctx's end; the record is read again
 	}
 	return r.bury(ctx, k, failed)
 }

@@ -88,7 +88,8 @@ func (r *sourceRunner) run(ctx context.Context) error {
 	drainCtx, stopDrain := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDrain()
 	limit := func() { time.AfterFunc(r.w.cfg.ShutdownTimeout, stopDrain) }
-	defer context.AfterFunc(ctx, limit)()
+	unlimited := context.AfterFunc(ctx, limit)
+	defer unlimited()
 	polled, persisted, group := make(chan struct{}), make(chan struct{}), errgroup.Group{}
 	group.Go(guard(func() error {
 		defer close(persisted)

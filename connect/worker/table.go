@@ -145,9 +145,13 @@ func (t *table) create(ctx context.Context, brokers int) ([]int32, error) {
 // checkPolicy refuses any cleanup policy but compact. A cluster that doesn't let us ask is believed.
 func (t *table) checkPolicy(ctx context.Context) error {
 	configs, err := t.admin.DescribeTopicConfigs(ctx, t.cfg.Name)
-	if err != nil || len(configs) == 0 || configs[0].Err != nil {
-		t.log.Info("cleanup policy can't be read, going on", "error", err)
-		return nil
+	refused := errors.As(err, new(*kadm.AuthError))
+	if err != nil && !refused {
+		return err
+	}
+	if refused || len(configs) != 1 || configs[0].Err != nil {
+		t.log.Info("cleanup policy can't be read, going on")
+		return nil //nolint:nilerr // a cluster that doesn't let us ask is believed
 	}
 	for _, c := range configs[0].Configs {
 		if c.Key == "cleanup.policy" && c.Value != nil && *c.Value != "compact" {
@@ -161,13 +165,9 @@ func (t *table) checkPolicy(ctx context.Context) error {
 func (t *table) run(ctx context.Context) error {
 	for {
 		fetches := t.client.PollFetches(ctx)
-		if ctx.Err() != nil || fetches.IsClientClosed() {
-			t.mu.Lock()
-			t.fault = errors.New("worker is shutting down")
-			close(t.advanced)
-			t.advanced = make(chan struct{})
-			t.mu.Unlock()
-			return nil
+		if ended := ctx.Err() != nil || fetches.IsClientClosed(); ended {
+			t.end()
+			return nil //nolint:nilerr // ctx's end is what was asked for
 		}
 		fetches.EachError(func(_ string, p int32, err error) {
 			t.log.Warn("reading an internal topic", "partition", p, "error", err)
@@ -184,6 +184,15 @@ func (t *table) run(ctx context.Context) error {
 			}
 		})
 	}
+}
+
+// end lets go of who waits for the table.
+func (t *table) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fault = errors.New("worker is shutting down")
+	close(t.advanced)
+	t.advanced = make(chan struct{})
 }
 
 func (t *table) advance(partition int32, next int64) {

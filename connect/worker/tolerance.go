@@ -94,7 +94,7 @@ func (t *tolerance) failed(e *recordError, where string) error {
 	if where != "" {
 		err = fmt.Errorf("%s: %w", where, e)
 	}
-	return fmt.Errorf("Tolerance exceeded in error handler: %w", err)
+	return fmt.Errorf("tolerance exceeded in error handler: %w", err)
 }
 
 // context gives the headers of a dead letter; topic "" leaves out the origin.

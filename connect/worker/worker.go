@@ -84,9 +84,11 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		return err
 	}
 	tables := []*table{w.configs, w.offsets.table, w.statuses.table}
-	for _, t := range tables {
-		defer t.close()
-	}
+	defer func() {
+		for _, t := range tables {
+			t.close()
+		}
+	}()
 	starting, startCtx := errgroup.WithContext(ctx)
 	for _, t := range tables {
 		starting.Go(func() error { return t.start(startCtx) })
@@ -119,10 +121,10 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 
 // ended drops an error that is only ctx's end.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 func (w *Worker) openTables() error {

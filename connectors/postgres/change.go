@@ -279,9 +279,10 @@ func (d *decoder) changeKey(r *relation, oldKey, key, before, after connect.Valu
 		return append(append(h, d.headers...), connect.Header{Key: name, Value: connect.DataOf(r.keySchema, v)})
 	}
 	if !d.settings.skip['d'] {
-		d.batch.add(r, d.shared, event{op: 'd', key: oldKey, before: before, headers: with("__debezium.newkey", key)}, d.from(), now)
+		headers := with("__debezium.newkey", key)
+		d.batch.add(r, d.shared, event{op: 'd', key: oldKey, before: before, headers: headers}, d.from(), now)
 		if d.settings.tombstones {
-			d.batch.tombstone(r, oldKey, d.headers)
+			d.batch.tombstone(r, oldKey, headers)
 		}
 	}
 	if !d.settings.skip['c'] {

@@ -39,6 +39,9 @@ CREATE TABLE b (x int NOT NULL, y int NOT NULL, v text, PRIMARY KEY (y, x)); INS
 	if h := log[2].headers; len(h) != 5 || h[4].Key != "__debezium.newkey" || h[4].Value.Value().String() != "[5]" {
 		t.Errorf("headers of the old key's delete: %v", h)
 	}
+	if h := log[3].headers; len(h) != 5 || h[4].Key != "__debezium.newkey" {
+		t.Errorf("headers of the old key's tombstone: %v", h)
+	}
 	if h := log[4].headers; len(h) != 5 || h[4].Key != "__debezium.oldkey" || h[4].Value.Value().String() != "[4]" {
 		t.Errorf("headers of the new key's create: %v", h)
 	}

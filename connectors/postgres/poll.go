@@ -71,7 +71,7 @@ func (t *task) stepSlot(ctx context.Context) error {
 	if t.making == nil {
 		open, cancel := unhurried(ctx)
 		defer cancel()
-		conn, err := t.settings.open(open, t.application, true)
+		conn, err := t.dial(open, true)
 		if err != nil {
 			return err
 		}

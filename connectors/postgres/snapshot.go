@@ -41,7 +41,7 @@ type snapshotRun struct {
 func (t *task) openSnapshot(ctx context.Context, exported string, from position) (*snapshotRun, error) {
 	ctx, cancel := unhurried(ctx)
 	defer cancel()
-	conn, err := t.settings.open(ctx, t.application, false)
+	conn, err := t.dial(ctx, false)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ const (
 	defaultBatchBytes = 8 << 20
 	lagEvery          = 5 * time.Second
 	auditEvery        = time.Minute
+	firstDialLimit    = 5 * time.Second
 	openSlotLimit     = 3 * time.Second // how long opening waits for the slot
 	recordsPerChange  = 3               // a change of key: delete, tombstone, create
 )
@@ -46,23 +47,24 @@ type task struct {
 	life context.Context // of the status loop
 	end  context.CancelFunc
 
-	phase    phase
-	then     phase    // after phaseSlot
-	fresh    bool     // the slot has just been made: its position is to be marked
-	returned position // behind the last change that a Poll returned: where a stream goes on
-	exported string   // the slot's snapshot, while making is open
-	making   *slotMaker
-	run      *snapshotRun
-	stream   *stream
-	sql      *pgconn.PgConn
-	known    map[uint32]*relation
-	warned   map[uint32]bool // tables known not to be published
-	batch    batchBuilder
-	seq      uint64
-	fault    error // to be told by the next Poll
-	beaten   time.Time
-	asked    time.Time // when the server's position was last asked for
-	audited  time.Time // when the publication was last looked at
+	phase     phase
+	then      phase    // after phaseSlot
+	fresh     bool     // the slot has just been made: its position is to be marked
+	returned  position // behind the last change that a Poll returned: where a stream goes on
+	exported  string   // the slot's snapshot, while making is open
+	making    *slotMaker
+	run       *snapshotRun
+	stream    *stream
+	sql       *pgconn.PgConn
+	known     map[uint32]*relation
+	warned    map[uint32]bool // tables known not to be published
+	dialLimit time.Duration   // of the next attempt to connect
+	batch     batchBuilder
+	seq       uint64
+	fault     error // to be told by the next Poll
+	beaten    time.Time
+	asked     time.Time // when the server's position was last asked for
+	audited   time.Time // when the publication was last looked at
 
 	confirmed atomic.Uint64 // up to which the server may forget; never goes back
 	wake      chan struct{}
@@ -199,12 +201,28 @@ func (p phase) String() string {
 	return [...]string{"slot", "snapshot", "stream", "finished"}[p]
 }
 
+// dial connects. A Poll that waits for a machine which is gone must end in time, so the first attempt is short; each that
+// fails makes the next longer, since the machine may only be slow.
+func (t *task) dial(ctx context.Context, replication bool) (*pgconn.PgConn, error) {
+	limit := min(max(t.dialLimit, firstDialLimit), t.settings.connectTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	conn, err := t.settings.open(ctx, t.application, replication)
+	if err != nil {
+		t.dialLimit = 2 * limit
+		return nil, err
+	}
+	t.dialLimit = 0
+	t.stats.progress.Add(1)
+	return conn, nil
+}
+
 // catalog gives the connection for questions, made anew if it is lost.
 func (t *task) catalog(ctx context.Context) (*pgconn.PgConn, error) {
 	if t.sql != nil && !t.sql.IsClosed() {
 		return t.sql, nil
 	}
-	conn, err := t.settings.open(ctx, t.application, false)
+	conn, err := t.dial(ctx, false)
 	if err != nil {
 		return nil, err
 	}

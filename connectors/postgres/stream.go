@@ -60,7 +60,7 @@ func (t *task) openStream(ctx context.Context, from position) (*stream, error) {
 			every = min(every, time.Duration(ms)*time.Millisecond/senderShare)
 		}
 	}
-	conn, err := t.settings.open(ctx, t.application, true)
+	conn, err := t.dial(ctx, true)
 	if err != nil {
 		return nil, err
 	}

@@ -103,6 +103,7 @@ func (t *task) relationOf(ctx context.Context, m *relationMessage, shape *tableS
 		return nil, fmt.Errorf("describe %s: %w", m.name, err)
 	}
 	prior := t.known[m.oid]
+	t.stats.progress.Add(1)
 	r := buildRelation(t.settings, &t.types, t.shared, m, shape, prior)
 	if prior == nil || prior.envelope != r.envelope {
 		if len(r.dropped) > 0 {

@@ -41,7 +41,7 @@ func handleCreatePartitions(b *Broker, req *Request, done Done) {
 		names, index[ask.Topic], plans[ask.Topic] = append(names, ask.Topic), i, plan
 	}
 	start := func(name string, each func(error)) {
-		b.meta.Propose(meta.Command{AddPartitions: plans[name]}, req.Now, func(_ meta.Result, err error) { each(err) })
+		b.propose(meta.Command{AddPartitions: plans[name]}, req.Now, func(_ meta.Result, err error) { each(err) })
 	}
 	forAll(names, start, func(name string, err error) { set(index[name], err) }, func() { done(resp) })
 }

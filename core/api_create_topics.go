@@ -58,7 +58,7 @@ func handleCreateTopics(b *Broker, req *Request, done Done) {
 	}
 	start := func(name string, each func(error)) {
 		c := meta.Command{CreateTopic: plans[name]}
-		b.meta.Propose(c, req.Now, func(_ meta.Result, err error) { each(err) })
+		b.propose(c, req.Now, func(_ meta.Result, err error) { each(err) })
 	}
 	forAll(names, start, func(name string, err error) {
 		b.created(&resp.Topics[index[name]], plans[name], err)

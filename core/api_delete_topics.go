@@ -49,7 +49,7 @@ func handleDeleteTopics(b *Broker, req *Request, done Done) {
 	}
 	start := func(name string, each func(error)) {
 		c := meta.Command{DeleteTopic: &meta.DeleteTopic{ID: ids[name]}}
-		b.meta.Propose(c, req.Now, func(_ meta.Result, err error) { each(err) })
+		b.propose(c, req.Now, func(_ meta.Result, err error) { each(err) })
 	}
 	forAll(names, start, func(name string, err error) {
 		fail(&resp.Topics[slots[name]], err)

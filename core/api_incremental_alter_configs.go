@@ -138,7 +138,7 @@ func (b *Broker) alterAll(req *Request, alters []alteration, validateOnly bool, 
 	}
 	start := func(name string, answer func(error)) {
 		c := meta.Command{AlterTopicConfigs: alters[index[name]].command}
-		b.meta.Propose(c, req.Now, func(_ meta.Result, err error) { answer(err) })
+		b.propose(c, req.Now, func(_ meta.Result, err error) { answer(err) })
 	}
 	forAll(names, start, func(name string, err error) { each(index[name], err) }, done)
 }

@@ -74,7 +74,7 @@ func (ids *producerIDs) next(b *Broker, req *Request, done func(int64, error)) {
 func (ids *producerIDs) ask(b *Broker, req *Request) {
 	count := b.cfg.ProducerIDBlock
 	c := meta.Command{AllocateProducerIDs: &meta.AllocateProducerIDs{Broker: b.cfg.NodeID, Count: count}}
-	b.meta.Propose(c, req.Now, func(r meta.Result, err error) {
+	b.propose(c, req.Now, func(r meta.Result, err error) {
 		ids.mu.Lock()
 		var ready []func(int64, error)
 		if err != nil {

@@ -83,6 +83,9 @@ func (p *produce) append(slot *kmsg.ProduceResponseTopicPartition, topic *kmsg.P
 	if err == nil && len(batch) == 0 {
 		err = kerr.InvalidRecord
 	}
+	if err == nil && !p.b.registered.Load() {
+		err = errNotRegistered
+	}
 	if err == nil && isInternal(t.Name) {
 		err = errInternalTopic
 	}

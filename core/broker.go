@@ -34,6 +34,7 @@ type Broker struct {
 	budget *budget
 	stats  stats
 
+	registered atomic.Bool  // this start is in the metadata: appends are taken
 	failures   seldom       // errors of storage that clients meet
 	rejects    seldom       // clients that are turned away
 	fetches    atomic.Int64 // bytes granted to fetch answers that are being written

@@ -65,7 +65,7 @@ func (b *Broker) createTopic(name string, partitions int32, configs map[string]s
 		replicas[i] = all
 	}
 	c := meta.CreateTopic{ID: id, Name: name, Replicas: replicas, Configs: configs}
-	b.meta.Propose(meta.Command{CreateTopic: &c}, now, func(_ meta.Result, err error) { done(err) })
+	b.propose(meta.Command{CreateTopic: &c}, now, func(_ meta.Result, err error) { done(err) })
 }
 
 // checkCount reports a number of new partitions that isn't positive or that the node has no room for.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -15,6 +16,7 @@ var (
 	errUnknownTopicID = errors.New("no topic has this id")
 	errInternalTopic  = errors.New("an internal topic is not written by clients")
 	errClosing        = errors.New("the broker is closing")
+	errNotRegistered  = fmt.Errorf("the node was started on a full disk and has not registered yet: %w", storage.ErrDiskFull)
 	errNoMetadata     = errors.New("the metadata log is missing, and nothing will be served or dropped without it")
 )
 

@@ -33,6 +33,10 @@ func (b *Broker) ensureTopic(name string, partitions int32, configs map[string]s
 // the first record's offset when the batch is acknowledged as acks=all would be (durable, below the high watermark),
 // else with the reason. Records need a key where the topic is compacted.
 func (b *Broker) appendRecords(p *replica.Partition, records []record.Record, now time.Time, done func(baseOffset int64, err error)) {
+	if !b.registered.Load() {
+		done(-1, errNotRegistered)
+		return
+	}
 	batch := record.AppendBatch(nil, records, now)
 	err := p.Append(batch, replica.AcksAll, now, func(app storage.Appended, err error) { done(app.BaseOffset, err) })
 	if err != nil {

@@ -105,61 +105,6 @@ func (t *topic) partition(index int32, missing error) (*topic, *replica.Partitio
 	return t, t.parts[index], nil
 }
 
-// openMeta opens the metadata, registers this node durably, which raises the leader epochs of what it leads, and
-// opens every partition that the image names. Logs that it doesn't name (a drop that a crash cut short) are dropped.
-func (b *Broker) openMeta() error {
-	q, err := meta.Open(meta.Options{Store: b.store, MaxCommandBytes: b.cfg.MetadataLogBytes, Applied: b.applied})
-	if err != nil {
-		return err
-	}
-	b.meta = q
-	known := map[storage.LogID]bool{meta.LogID(): true}
-	var found []*meta.Topic
-	isNew := false
-	q.View(func(img *meta.Image) { found, isNew = img.Topics(), img.ClusterID() == "" })
-	if logs := len(b.store.Logs()); isNew && logs > 1 {
-		return fmt.Errorf("data folder %s: %w: it has %d partitions", b.cfg.Dir, errNoMetadata, logs-1)
-	}
-	for _, t := range found {
-		if err := b.openTopic(t); err != nil {
-			return err
-		}
-		for i := range t.Partitions {
-			known[logID(t.ID, int32(i))] = true
-		}
-	}
-	for _, id := range b.store.Logs() {
-		if !known[id] {
-			if _, err := b.store.Drop(id); err != nil {
-				return fmt.Errorf("drop orphaned log of topic %x: %w", id.Topic[:], err)
-			}
-		}
-	}
-	id, err := randomID(b.cfg.Rand)
-	if err != nil {
-		return err
-	}
-	now := b.cfg.Now()
-	var failed error
-	collect := func(_ meta.Result, err error) { failed = errOf(failed, err) }
-	q.Propose(meta.Command{InitCluster: &meta.InitCluster{ClusterID: clusterID(id)}}, now, collect)
-	register := &meta.RegisterBroker{ID: b.cfg.NodeID, Rack: b.cfg.Rack}
-	q.Propose(meta.Command{RegisterBroker: register}, now, collect)
-	return errOf(b.commit(now), failed)
-}
-
-// commit makes durable what has been appended, before Run does so.
-func (b *Broker) commit(now time.Time) error {
-	done, err := b.store.Commit(now)
-	for _, complete := range done {
-		complete()
-	}
-	if err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
-}
-
 func errOf(first, second error) error {
 	if first != nil {
 		return first

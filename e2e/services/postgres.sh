@@ -36,7 +36,7 @@ make_cluster() {
 }
 
 start() {
-  local port=$1 dir=$2 bin
+  local port=$1 dir=$2 bin ready
   if alive "$dir"; then
     echo "127.0.0.1:$port"
     return
@@ -52,7 +52,9 @@ start() {
     -c listen_addresses=127.0.0.1 -c "unix_socket_directories=$dir" \
     -c wal_level=logical -c max_replication_slots=20 -c max_wal_senders=20 \
     -c max_connections=100 -c shared_buffers=128MB -c max_wal_size=2GB -c log_line_prefix='%m [%p] '
-  await postgres 60 "$dir" "$bin/pg_isready" -q -h 127.0.0.1 -p "$port" -d postgres
+  ready=$bin/pg_isready
+  [ -x "$ready" ] || ready=pg_isready
+  await postgres 60 "$dir" "$ready" -q -h 127.0.0.1 -p "$port" -d postgres
   echo "127.0.0.1:$port"
 }
 

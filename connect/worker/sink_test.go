@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,9 +153,12 @@ func TestSinkBadRecord(t *testing.T) {
 		c := newCluster(t)
 		c.fill(0, 10)
 		sink := &memorySink{putErr: badValues("4")}
-		w := c.startWith(map[string]string{"connect.task.restart.max": "1"}, sink.connector())
-		w.create("snk", sinkConfig(nil))
-		w.eventually("FAILED", func() bool { return w.taskState("snk", 0) == Failed })
+		w := c.startWith(map[string]string{"connect.task.restart.max": "2"}, sink.connector())
+		w.create("snk", sinkConfig(map[string]string{"consumer.override.max.poll.records": "1"})) // each life puts some again
+		w.eventually("the breaker", func() bool {
+			s, _ := w.TaskStatus("snk", 0)
+			return s.State == Failed && strings.Contains(s.Trace, "given up after 2 restarts")
+		})
 		if n := w.committed("snk"); n > 7 { // partition 0 up to value 4 at offset 2, partition 1 whole
 			t.Errorf("committed %d, beyond the bad record", n)
 		}

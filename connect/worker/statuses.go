@@ -141,10 +141,16 @@ func (s *statuses) replayed() {
 	s.live = true
 }
 
+// maxTraceBytes bounds what a status says of a fault.
+const maxTraceBytes = 16 << 10
+
 // write sets a status here and in the topic. It doesn't wait for the topic: a status that is lost is written again by the
 // next change.
 func (s *statuses) write(ctx context.Context, key string, state State, trace, version string) {
 	v := statusValue{State: state, WorkerID: s.workerID, Version: version}
+	if len(trace) > maxTraceBytes {
+		trace = strings.ToValidUTF8(trace[:maxTraceBytes], "") + "…"
+	}
 	if trace != "" {
 		v.Trace = &trace
 	}

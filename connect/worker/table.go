@@ -167,7 +167,7 @@ func (t *table) run(ctx context.Context) error {
 		fetches := t.client.PollFetches(ctx)
 		if ended := ctx.Err() != nil || fetches.IsClientClosed(); ended {
 			t.end()
-			return nil //nolint:nilerr // ctx's end is what was asked for
+			return nil
 		}
 		fetches.EachError(func(_ string, p int32, err error) {
 			t.log.Warn("reading an internal topic", "partition", p, "error", err)
@@ -339,10 +339,10 @@ func (t *table) positions() map[int32]int64 {
 	return maps.Clone(t.next)
 }
 
-// putAsync writes without waiting; failed is called, on the client's goroutine, if it did not work. Writes of one key
-// keep their order with those of put.
+// putAsync writes without waiting, not even for room in the client's buffer; failed is called, perhaps before putAsync
+// returns, if it did not work. Writes of one key keep their order with those of put.
 func (t *table) putAsync(ctx context.Context, e entry, failed func(error)) {
-	t.client.Produce(ctx, &kgo.Record{Topic: t.cfg.Name, Key: e.key, Value: e.value}, func(_ *kgo.Record, err error) {
+	t.client.TryProduce(ctx, &kgo.Record{Topic: t.cfg.Name, Key: e.key, Value: e.value}, func(_ *kgo.Record, err error) {
 		if err != nil {
 			failed(err)
 		}

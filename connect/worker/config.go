@@ -32,6 +32,7 @@ type Config struct {
 	FlushInterval   time.Duration // offset.flush.interval.ms
 	FlushTimeout    time.Duration // offset.flush.timeout.ms
 	ShutdownTimeout time.Duration // task.shutdown.graceful.timeout.ms
+	AbandonAfter    time.Duration // how long after that tasks that don't end are waited for
 	TopicCreation   bool
 	TopicTracking   bool
 	TopicReset      bool
@@ -141,8 +142,8 @@ func ParseConfig(props map[string]string) (Config, []string, error) {
 	c := Config{
 		Props: props, GroupID: s.String("group.id"),
 		FlushInterval: s.Millis("offset.flush.interval.ms"), FlushTimeout: s.Millis("offset.flush.timeout.ms"),
-		ShutdownTimeout: s.Millis("task.shutdown.graceful.timeout.ms"),
-		TopicCreation:   s.Bool("topic.creation.enable"), TopicTracking: s.Bool("topic.tracking.enable"),
+		ShutdownTimeout: s.Millis("task.shutdown.graceful.timeout.ms"), AbandonAfter: leaveLimit + closeLimit + time.Second,
+		TopicCreation: s.Bool("topic.creation.enable"), TopicTracking: s.Bool("topic.tracking.enable"),
 		TopicReset: s.Bool("topic.tracking.allow.reset"), UnknownIsError: s.String("config.unknown") == "error",
 		TaskMemoryBytes: s.Int("connect.task.memory"), RestartMax: int(s.Int("connect.task.restart.max")),
 		RestartMin: s.Millis("connect.task.restart.backoff.ms"), RestartCap: s.Millis("connect.task.restart.backoff.max.ms"),

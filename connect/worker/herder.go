@@ -31,11 +31,38 @@ func (w *Worker) herd(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+	w.waitForLives()
 	for _, u := range w.allUnits() {
-		u.lives.Wait()
 		for _, s := range append([]*slot{u.connector}, u.tasks...) {
 			if st := s.shown(); st == Running || st == Paused || st == Restarting {
 				s.set(Unassigned, "")
+			}
+		}
+	}
+}
+
+// waitForLives returns when every slot has ended, or when those that have not must be taken for hung: a connector that
+// ignores the end of its calls' contexts must not keep the process alive. Such a task is abandoned with its goroutines,
+// as if the process had been killed: nothing of it was acknowledged that is not durable.
+func (w *Worker) waitForLives() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, u := range w.allUnits() {
+			u.lives.Wait()
+		}
+	}()
+	limit := time.NewTimer(w.cfg.ShutdownTimeout + w.cfg.AbandonAfter)
+	defer limit.Stop()
+	select {
+	case <-ended:
+		return
+	case <-limit.C:
+	}
+	for _, u := range w.allUnits() {
+		for i, s := range append([]*slot{u.connector}, u.tasks...) {
+			if s.living() {
+				w.log.Error("does not end and is abandoned", "connector", u.name, "task", i-1) // -1: the connector itself
 			}
 		}
 	}

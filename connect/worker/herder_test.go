@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -277,4 +278,26 @@ func TestParseConfigTellsAllFaults(t *testing.T) {
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "key.converter") {
 		t.Errorf("warnings %q", warnings)
 	}
+}
+
+// A connector that ignores its context does not keep the worker from ending.
+func TestHungTaskIsAbandonedAtTheEnd(t *testing.T) {
+	c := newCluster(t)
+	source := &memorySource{total: 1, batch: 1}
+	release, hung := make(chan struct{}), make(chan struct{})
+	ended := make(chan struct{})
+	conn := source.connector()
+	conn.Source = func(context.Context, connect.Task) (connect.SourceTask, error) {
+		defer close(ended)
+		close(hung)
+		<-release
+		return nil, errors.New("released")
+	}
+	w := c.startWith(map[string]string{"task.shutdown.graceful.timeout.ms": "0"}, conn)
+	w.create("src", map[string]string{"connector.class": sourceClass})
+	<-hung
+	w.cfg.AbandonAfter = 100 * time.Millisecond
+	w.stop() // fails the test if it takes longer than waitLimit
+	close(release)
+	<-ended
 }

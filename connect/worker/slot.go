@@ -122,6 +122,13 @@ func (s *slot) run(ctx context.Context) {
 	}
 }
 
+// living reports whether a life runs.
+func (s *slot) living() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stop != nil
+}
+
 // rest marks the slot idle, unless another order has come.
 func (s *slot) rest(version uint64) {
 	s.mu.Lock()

@@ -90,7 +90,7 @@ func TestOffsetMap(t *testing.T) {
 	if !m.Equal(other) {
 		t.Error("the order of entries changes the meaning")
 	}
-	if m.Equal(m.With("lsn_proc", Int64Value(1))) || m.With("lsn_proc", Int32Value(24023136)).Equal(m) == false {
+	if m.Equal(m.With("lsn_proc", Int64Value(1))) || !m.With("lsn_proc", Int32Value(24023136)).Equal(m) {
 		t.Error("Equal does not compare integers by number")
 	}
 	if m.Get("lsn_proc").Int() != 24023136 || m.Has("y") || !m.Has("x") {

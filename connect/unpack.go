@@ -87,6 +87,7 @@ type packedFault struct{ what string }
 
 func (r *reader) fail(what string) { panic(packedFault{what}) }
 
+//nolint:revive // it is deferred itself, by Records and Batch
 func (r *reader) recoverTo(err *error) {
 	switch f := recover().(type) {
 	case nil:

@@ -242,7 +242,7 @@ func (n *node) run(ctx context.Context, ready func()) error {
 	}
 	fault = errors.Join(fault, n.broker.Close())
 	for ; webGone < 3; webGone++ {
-		<-webDone
+		fault = errors.Join(fault, <-webDone)
 	}
 	return ended(ctx, fault)
 }

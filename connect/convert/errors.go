@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/weirlog/weir/connect"
@@ -29,8 +30,8 @@ func (e *dataError) Unwrap() error { return ErrData }
 
 // inField puts a field's name before the path of a dataError.
 func inField(name string, err error) error {
-	e, ok := err.(*dataError)
-	if !ok {
+	var e *dataError
+	if !errors.As(err, &e) {
 		return err
 	}
 	path := name

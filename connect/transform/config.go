@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,7 +180,8 @@ func (b *builder) open(prefix string, err error) bool {
 		return true
 	}
 	key := "type"
-	if k, ok := err.(*keyError); ok {
+	var k *keyError
+	if errors.As(err, &k) {
 		key = k.key
 	}
 	b.fault(prefix+key, err)

@@ -73,7 +73,7 @@ func headerFrom(s *connect.Settings, of side) (applyFunc, []string, error) {
 			return err
 		}
 		for i, name := range fields {
-			h := connect.Data{}
+			var h connect.Data
 			if d.Schema() == nil {
 				v, _ := d.Value().Lookup(name)
 				h = connect.DataOf(nil, v)

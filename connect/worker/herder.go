@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync"
 	"time"
@@ -185,16 +186,23 @@ func (w *Worker) orderTasks(ctx context.Context, u *unit, e *configEntry, run, p
 			s.give(order{})
 			continue
 		}
-		o := order{run: true, paused: paused, version: fmt.Sprint(e.generation),
+		o := order{run: true, paused: paused, version: taskVersion(e.config, e.tasks[i]),
 			payload: taskSpec{id: TaskID{u.name, i}, raw: e.config, task: e.tasks[i]}}
-		if old, _, _ := s.current(); old.run && old.version == o.version {
-			o.payload = old.payload // the connector's new configuration is for the tasks that will be planned from it
-		} else if !e.planned() {
-			o = order{}
+		if !e.planned() {
+			// The connector's new configuration is for the tasks that will be planned from it: what runs goes on.
+			o, _, _ = s.current()
+			o.paused = paused
 		}
 		s.give(o)
 	}
 	w.trim(u, len(e.tasks))
+}
+
+// taskVersion tells whether a task must begin anew: when its own or its connector's configuration is another. A plan that
+// changes one task leaves the others alone.
+func taskVersion(connector, task map[string]string) string {
+	sum := sha256.Sum256(mustJSON([]map[string]string{connector, task}))
+	return string(sum[:])
 }
 
 // trim ends slots beyond the first n, from the last, once they are idle.

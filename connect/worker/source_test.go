@@ -319,8 +319,8 @@ func TestSourceRetriesAndRestarts(t *testing.T) {
 		s, _ := w.TaskStatus("src", 0)
 		return s.State == Failed && strings.Contains(s.Trace, "given up after 2 restarts")
 	})
-	if source.opened != 3 {
-		t.Errorf("opened %d times, want 3", source.opened)
+	if n := source.opens(); n != 3 {
+		t.Errorf("opened %d times, want 3", n)
 	}
 	source.set(func() { source.pollErr = func() error { panic("boom") } })
 	if err := w.RestartTask(context.Background(), "src", 0); err != nil {
@@ -349,8 +349,8 @@ func TestSourceBadConfigWaitsForAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("the records", func() bool { return source.lastCommit() == 10 })
-	if source.opened != 2 {
-		t.Errorf("opened %d times, want 2", source.opened)
+	if n := source.opens(); n != 2 {
+		t.Errorf("opened %d times, want 2", n)
 	}
 }
 

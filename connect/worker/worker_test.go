@@ -286,6 +286,12 @@ func (m *memorySource) lastCommit() int64 {
 	return m.committed[len(m.committed)-1]
 }
 
+func (m *memorySource) opens() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.opened
+}
+
 func (m *memorySource) set(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -125,7 +125,7 @@ func numericName(s string) string {
 	return s
 }
 
-// varDecimal makes a VariableScaleDecimal: trailing zeros are stripped, so the scale may be negative.
+// varDecimal makes a VariableScaleDecimal: trailing zeros of the fraction are stripped.
 func varDecimal(text []byte, a *arena) (connect.Value, error) {
 	if !finite(text) {
 		return connect.Value{}, errNotFinite
@@ -151,7 +151,7 @@ func varDecimal(text []byte, a *arena) (connect.Value, error) {
 	if !significant {
 		digits, scale = append(digits[:0], '0'), 0
 	}
-	for len(digits) > 1 && digits[len(digits)-1] == '0' {
+	for scale > 0 && digits[len(digits)-1] == '0' {
 		digits, scale = digits[:len(digits)-1], scale-1
 	}
 	out := a.take(2)

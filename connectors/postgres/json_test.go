@@ -51,7 +51,7 @@ VALUES (3, false, 'NaN', 0, 0, '', '', 'infinity', '24:00', '-infinity', 'infini
 func checkPayload(t *testing.T, got string) {
 	t.Helper()
 	want := `{"before":null,"after":{"id":1,"b":true,"i":2,"f":3.0,"g":1.0E300,"n":"AcI=","v":{"scale":1,"value":"Qw=="},"s":"ü\"\n","c":"x  ","y":"AP8=","day":1,"tm":1500,` +
-		`"ts":1000000,"tz":"1970-01-01T00:00:01Z","iv":1000000,"u":"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11","j":"{\"a\": 1}","m":"ok","arr":["a",null],"ia":null,` +
+		`"ts":1000000,"tz":"1970-01-01T00:00:01.000000Z","iv":1000000,"u":"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11","j":"{\"a\": 1}","m":"ok","arr":["a",null],"ia":null,` +
 		`"p":{"x":1.0,"y":2.0,"wkb":"AQEAAAAAAAAAAADwPwAAAAAAAABA","srid":null}},"source":{"version":"3.6.1.Final","connector":"postgresql","name":"srv","ts_ms":`
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("payload\n%s, want it to begin with\n%s", got, want)

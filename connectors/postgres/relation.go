@@ -31,7 +31,7 @@ type column struct {
 	field    int // in the row; -1: left out
 	codec    codec
 	schema   *connect.Schema
-	zero     connect.Value // for a required column that the server did not send
+	zero     connect.Value // for a required column that the server did not send: its default, or its type's zero
 	unsent   connect.Value // for a long value that did not change
 	optional bool
 }
@@ -178,6 +178,9 @@ func buildColumn(s *settings, types *typeMapper, in relationColumn, shape *table
 	c.schema = &schema
 	if !c.optional {
 		c.zero = zeroValue(&schema)
+		if schema.Default != nil {
+			c.zero = *schema.Default
+		}
 	}
 	c.unsent = unsentValue(&c.codec, s.types.placeholder, a)
 	if c.unsent.IsNull() {

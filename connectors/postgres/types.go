@@ -290,6 +290,7 @@ func (m *typeMapper) numeric(typmod int32) codec {
 	}
 	if typmod < 4 {
 		schema := namedSchema(connect.Struct, "io.debezium.data.VariableScaleDecimal")
+		schema.Doc = "Variable scaled decimal"
 		schema.Fields = []connect.StructField{{Name: "scale", Schema: plainSchema(connect.Int32)}, {Name: "value", Schema: plainSchema(connect.Bytes)}}
 		return codec{kind: codecVarDecimal, schema: schema}
 	}
@@ -331,7 +332,11 @@ func (m *typeMapper) temporal(oid uint32, typmod int32) codec {
 	case oidTimeTZ:
 		return codec{kind: codecTimeTZ, schema: namedSchema(connect.String, "io.debezium.time.ZonedTime")}
 	case oidTimestampTZ:
-		return codec{kind: codecTimestampTZ, digits: int(typmod), schema: namedSchema(connect.String, "io.debezium.time.ZonedTimestamp")}
+		digits := int(typmod)
+		if digits < 0 {
+			digits = 6
+		}
+		return codec{kind: codecTimestampTZ, digits: digits, schema: namedSchema(connect.String, "io.debezium.time.ZonedTimestamp")}
 	case oidInterval:
 		if m.modes.interval == "string" {
 			return codec{kind: codecIntervalText, schema: namedSchema(connect.String, "io.debezium.time.Interval")}
@@ -377,6 +382,7 @@ func timestampCodec(mode string, milli bool) codec {
 
 func pointSchema() *connect.Schema {
 	s := namedSchema(connect.Struct, "io.debezium.data.geometry.Point")
+	s.Doc = "Geometry (POINT)"
 	s.Fields = []connect.StructField{
 		{Name: "x", Schema: plainSchema(connect.Float64)}, {Name: "y", Schema: plainSchema(connect.Float64)},
 		{Name: "wkb", Schema: plainSchema(connect.Bytes).AsOptional()}, {Name: "srid", Schema: plainSchema(connect.Int32).AsOptional()},

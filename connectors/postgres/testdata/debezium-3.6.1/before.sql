@@ -1,0 +1,1 @@
+INSERT INTO dd VALUES (1,2,'s','v'); INSERT INTO nk VALUES ('a'); INSERT INTO ful VALUES (1,'x');

@@ -63,8 +63,8 @@ fuzz:
 
 soak: build
 	@e2e/services/install.sh test
-	@KILLS=60 DEMO_DIR=$(CURDIR)/.run/soak DEMO_PORT=29290 DEMO_RATE=300 e2e/demo/demo.sh run
-	@DEMO_DIR=$(CURDIR)/.run/soak DEMO_PORT=29290 e2e/demo/demo.sh stop
+	@KILLS=60 DEMO_DIR=$$(readlink -f .run)/soak DEMO_PORT=29290 DEMO_RATE=300 e2e/demo/demo.sh run
+	@DEMO_DIR=$$(readlink -f .run)/soak DEMO_PORT=29290 e2e/demo/demo.sh stop
 	@$(MAKE) fuzz FUZZTIME=5m
 
 clean:

@@ -26,5 +26,5 @@ while :; do
     sleep 0.05
   done
   echo $(($(now) - sent))
-  sleep 0.5
+  sleep 0.1
 done

@@ -22,19 +22,20 @@ const maxFetchWait = time.Minute
 // partition that has any, whatever the limits say. A fetch that finds fewer than its min bytes waits, at most its max
 // wait, on the partitions it names; it is answered at once when one of them has an error.
 // The records are read when the answer is encoded (fetch_answer.go): by the connection's writer, at this answer's turn.
-// Deviations: no fetch sessions (session id 0 in every answer, which every client takes as "send it all again");
-// no diverging epochs and no preferred replicas, as there are no followers yet. Min bytes is counted exactly for
-// recent batches; older ones count as enough.
+// Fetch sessions are in fetch_session.go.
+// Deviations: no diverging epochs and no preferred replicas, as there are no followers yet. Min bytes is counted exactly
+// for recent batches; older ones count as enough.
 func handleFetch(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.FetchRequest)
 	f := &fetch{FetchResponse: kmsg.NewPtrFetchResponse(), b: b, maxBytes: min(r.MaxBytes, b.cfg.MaxFetchBytes), done: done}
 	f.SetVersion(req.Version)
-	if r.SessionID != 0 {
-		f.ErrorCode = kerr.FetchSessionIDNotFound.Code
+	asks, err := f.begin(r, req.Now)
+	if err != nil {
+		f.ErrorCode = code(err)
 		done(f)
 		return
 	}
-	urgent := f.resolve(r)
+	urgent := f.resolve(asks)
 	wait := min(time.Duration(r.MaxWaitMillis)*time.Millisecond, maxFetchWait)
 	if urgent || wait <= 0 || r.MinBytes <= 0 || len(f.parts) == 0 {
 		done(f)
@@ -44,14 +45,18 @@ func handleFetch(b *Broker, req *Request, done Done) {
 }
 
 // fetch is one fetch and its answer, which reads the records when it is encoded. Of the embedded response only the
-// version and the error code are used.
+// version, the error code and the session id are used.
 type fetch struct {
 	*kmsg.FetchResponse
 	b        *Broker
-	topics   []fetchTopic
-	parts    []*fetchPart // of topics, those that have no error so far
+	all      []fetchPart  // in the order asked
+	parts    []*fetchPart // of all, those that have no error so far
 	maxBytes int32
 	done     Done
+
+	session      *fetchSession // of an incremental fetch
+	sessionEpoch int32         // that the fetch has left it with
+	isInitial    bool          // the answer begins a session
 
 	watcher *replica.Watcher
 	mu      sync.Mutex // timer and ended, while the handler still registers
@@ -59,58 +64,76 @@ type fetch struct {
 	ended   bool
 }
 
-type fetchTopic struct {
-	name  string
-	id    [16]byte
-	parts []fetchPart
-}
-
 // fetchPart is one partition: what is asked, and what is answered.
 type fetchPart struct {
-	index     int32
+	fetchAsk
+	cached    *sessionPart // of an incremental fetch
 	part      *replica.Partition
-	next      int64
-	maxBytes  int32
 	errorCode int16
 	hw, start int64
 	pieces    [][]byte
 	size      int
+	isKnown   bool // the session's client has been told all this: it is left out
+}
+
+// begin finds out what is asked: all that the request says, or what its session remembers with what the request changes.
+func (f *fetch) begin(r *kmsg.FetchRequest, now time.Time) ([]fetchPart, error) {
+	sessions := f.b.sessions
+	if r.SessionEpoch == sessionInitial || r.SessionEpoch == sessionFinal {
+		sessions.remove(r.SessionID)
+		f.isInitial = r.Version >= 7 && r.SessionEpoch == sessionInitial
+		asks := asksOf(r)
+		parts := make([]fetchPart, len(asks))
+		for i, a := range asks {
+			parts[i].fetchAsk = a
+		}
+		return parts, nil
+	}
+	s := sessions.get(r.SessionID)
+	if s == nil {
+		return nil, kerr.FetchSessionIDNotFound
+	}
+	parts, bytes, err := s.next(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 0 || !sessions.touch(s, len(parts), bytes, now) {
+		sessions.remove(s.id)
+		if len(parts) > 0 {
+			return nil, kerr.FetchSessionIDNotFound
+		}
+		return nil, nil // the client wants nothing any more
+	}
+	f.session, f.sessionEpoch = s, nextSessionEpoch(r.SessionEpoch)
+	return parts, nil
 }
 
 // resolve finds the partitions asked. It reports true when one has an error.
-func (f *fetch) resolve(r *kmsg.FetchRequest) bool {
+func (f *fetch) resolve(parts []fetchPart) bool {
 	urgent := false
-	f.topics = make([]fetchTopic, len(r.Topics))
-	for i := range r.Topics {
-		from, to := &r.Topics[i], &f.topics[i]
-		to.name, to.id = from.Topic, from.TopicID
-		to.parts = make([]fetchPart, len(from.Partitions))
-		for j := range from.Partitions {
-			ask, p := &from.Partitions[j], &to.parts[j]
-			part, err := f.find(r.Version, from, ask.Partition)
-			if err == nil {
-				err = checkFetch(part, ask.FetchOffset, ask.CurrentLeaderEpoch)
-			}
-			*p = fetchPart{
-				index: ask.Partition, part: part, next: ask.FetchOffset, maxBytes: ask.PartitionMaxBytes,
-				errorCode: code(err), hw: -1, start: -1,
-			}
-			if err != nil {
-				urgent = true
-				continue
-			}
-			f.parts = append(f.parts, p)
+	f.all = parts
+	for i := range parts {
+		p := &parts[i]
+		part, err := f.find(&p.fetchKey)
+		if err == nil {
+			err = checkFetch(part, p.next, p.epoch)
 		}
+		p.part, p.errorCode, p.hw, p.start = part, code(err), -1, -1
+		if err != nil {
+			urgent = true
+			continue
+		}
+		f.parts = append(f.parts, p)
 	}
 	return urgent
 }
 
-func (f *fetch) find(version int16, t *kmsg.FetchRequestTopic, index int32) (*replica.Partition, error) {
-	if version >= 13 {
-		_, part, err := f.b.partitionByID(meta.ID(t.TopicID), index)
+func (f *fetch) find(key *fetchKey) (*replica.Partition, error) {
+	if f.Version >= 13 {
+		_, part, err := f.b.partitionByID(meta.ID(key.id), key.index)
 		return part, err
 	}
-	_, part, err := f.b.partition(t.Topic, index)
+	_, part, err := f.b.partition(key.name, key.index)
 	return part, err
 }
 

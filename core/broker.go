@@ -32,7 +32,9 @@ type Broker struct {
 	groups groups
 	ids    producerIDs
 	budget *budget
-	stats  stats
+
+	sessions *fetchSessions
+	stats    stats
 
 	registered atomic.Bool  // this start is in the metadata: appends are taken
 	failures   seldom       // errors of storage that clients meet
@@ -67,6 +69,7 @@ func Open(cfg Config) (*Broker, error) {
 		table:     newTable(apis()),
 		timers:    newTimers(),
 		budget:    newBudget(cfg.MemoryBytes),
+		sessions:  newFetchSessions(cfg.MemoryBytes/fetchSessionShare, cfg.Rand),
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		ended:     make(chan struct{}),

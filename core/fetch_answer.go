@@ -107,13 +107,48 @@ func (f *fetch) appendFrame(o *output, correlationID int32) {
 	binary.BigEndian.PutUint32(o.buf[start:], uint32(o.size()-before-sizeBytes))
 }
 
-// read reads every partition's records, in the order asked, within the limits.
+// read reads every partition's records, in the order asked, within the limits, and brings the session up to date.
 func (f *fetch) read() {
 	left, found := int(f.maxBytes), false
 	for _, p := range f.parts {
 		f.readPart(p, left, found)
 		found = found || p.size > 0
 		left = max(0, left-p.size)
+	}
+	switch {
+	case f.ErrorCode != 0:
+	case f.session != nil:
+		f.continueSession()
+	case f.isInitial && len(f.all) > 0:
+		f.beginSession()
+	}
+}
+
+func (f *fetch) continueSession() {
+	if err := f.session.answer(f.sessionEpoch, f.all); err != nil {
+		f.ErrorCode, f.all = code(err), nil
+		return
+	}
+	f.SessionID = f.session.id
+}
+
+func (f *fetch) beginSession() {
+	parts := make([]*sessionPart, 0, len(f.all))
+	for _, isServed := range []bool{false, true} { // those with records wait for their next turn at the end
+		for i := range f.all {
+			p := &f.all[i]
+			if p.size > 0 != isServed {
+				continue
+			}
+			c := &sessionPart{fetchAsk: p.fetchAsk, hw: -1, start: -1}
+			if p.errorCode == 0 {
+				c.hw, c.start = p.hw, p.start
+			}
+			parts = append(parts, c)
+		}
+	}
+	if s := f.b.sessions.create(f.Version >= 13, parts, f.b.cfg.Now()); s != nil {
+		f.SessionID = s.id
 	}
 }
 
@@ -156,26 +191,44 @@ func (f *fetch) encode(o *output) {
 	o.buf = binary.BigEndian.AppendUint32(o.buf, 0)
 	if v >= 7 {
 		o.buf = binary.BigEndian.AppendUint16(o.buf, uint16(f.ErrorCode))
-		o.buf = binary.BigEndian.AppendUint32(o.buf, 0)
+		o.buf = binary.BigEndian.AppendUint32(o.buf, uint32(f.SessionID))
 	}
-	o.buf = appendLength(o.buf, len(f.topics), flexible)
-	for i := range f.topics {
-		t := &f.topics[i]
+	topics := f.byTopic()
+	o.buf = appendLength(o.buf, len(topics), flexible)
+	for _, parts := range topics {
+		key := &parts[0].fetchKey
 		switch {
 		case v >= 13:
-			o.buf = append(o.buf, t.id[:]...)
+			o.buf = append(o.buf, key.id[:]...)
 		case flexible:
-			o.buf = append(appendLength(o.buf, len(t.name), true), t.name...)
+			o.buf = append(appendLength(o.buf, len(key.name), true), key.name...)
 		default:
-			o.buf = append(binary.BigEndian.AppendUint16(o.buf, uint16(len(t.name))), t.name...)
+			o.buf = append(binary.BigEndian.AppendUint16(o.buf, uint16(len(key.name))), key.name...)
 		}
-		o.buf = appendLength(o.buf, len(t.parts), flexible)
-		for j := range t.parts {
-			t.parts[j].encode(o, v)
+		o.buf = appendLength(o.buf, len(parts), flexible)
+		for _, p := range parts {
+			p.encode(o, v)
 		}
 		o.tags(flexible)
 	}
 	o.tags(flexible)
+}
+
+// byTopic gathers the partitions to answer, those of one topic that follow each other together.
+func (f *fetch) byTopic() (topics [][]*fetchPart) {
+	for i := range f.all {
+		p := &f.all[i]
+		if p.isKnown {
+			continue
+		}
+		n := len(topics)
+		if n == 0 || topics[n-1][0].name != p.name || topics[n-1][0].id != p.id {
+			topics = append(topics, nil)
+			n++
+		}
+		topics[n-1] = append(topics[n-1], p)
+	}
+	return topics
 }
 
 func (p *fetchPart) encode(o *output, v int16) {

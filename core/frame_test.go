@@ -160,20 +160,22 @@ func TestFetchEncoding(t *testing.T) {
 		f := &fetch{FetchResponse: kmsg.NewPtrFetchResponse()}
 		f.SetVersion(v)
 		f.ErrorCode = 3
-		f.topics = []fetchTopic{
-			{name: "a", id: [16]byte{1}, parts: []fetchPart{
-				{index: 0, hw: 10, start: 2, pieces: [][]byte{[]byte("small"), big, big}, size: 5 + 2*len(big)},
-				{index: 7, errorCode: 1, hw: -1, start: -1},
-			}},
-			{name: "b", id: [16]byte{2}, parts: []fetchPart{{index: 1, hw: 3, start: 0}}},
+		f.SessionID = 77
+		a := func(index int32) fetchAsk { return fetchAsk{fetchKey: fetchKey{"a", [16]byte{1}, index}} }
+		f.all = []fetchPart{
+			{fetchAsk: a(0), hw: 10, start: 2, pieces: [][]byte{[]byte("small"), big, big}, size: 5 + 2*len(big)},
+			{fetchAsk: a(3), hw: 10, start: 2, isKnown: true},
+			{fetchAsk: a(7), errorCode: 1, hw: -1, start: -1},
+			{fetchAsk: fetchAsk{fetchKey: fetchKey{"b", [16]byte{2}, 1}}, hw: 3},
 		}
 		want := kmsg.NewPtrFetchResponse()
 		want.SetVersion(v)
 		want.ErrorCode = 3
-		for _, ft := range f.topics {
+		want.SessionID = 77
+		for _, parts := range [][]fetchPart{{f.all[0], f.all[2]}, {f.all[3]}} {
 			topic := kmsg.NewFetchResponseTopic()
-			topic.Topic, topic.TopicID = ft.name, ft.id
-			for _, p := range ft.parts {
+			topic.Topic, topic.TopicID = parts[0].name, parts[0].id
+			for _, p := range parts {
 				part := kmsg.NewFetchResponseTopicPartition()
 				part.Partition, part.ErrorCode = p.index, p.errorCode
 				part.HighWatermark, part.LastStableOffset, part.LogStartOffset = p.hw, p.hw, p.start

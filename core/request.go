@@ -55,6 +55,7 @@ func apis() []api {
 		{key: 20, min: 1, max: 6, oldest: 1, handle: handleDeleteTopics},
 		{key: 21, min: 0, max: 2, oldest: 0, handle: handleDeleteRecords},
 		{key: 22, min: 0, max: 5, oldest: 0, handle: handleInitProducerID},
+		{key: 23, min: 2, max: 4, oldest: 2, handle: handleOffsetForLeaderEpoch},
 		{key: 32, min: 1, max: 4, oldest: 1, handle: handleDescribeConfigs},
 		{key: 33, min: 0, max: 2, oldest: 0, handle: handleAlterConfigs},
 		{key: 37, min: 0, max: 3, oldest: 0, handle: handleCreatePartitions},

@@ -128,4 +128,3 @@ func (b *Broker) commit(now time.Time) error {
 	}
 	return nil
 }
-

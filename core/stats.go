@@ -71,6 +71,8 @@ type Stats struct {
 	Connections                             int // now
 	RequestBytesInUse, RequestBytesLimit    int64
 	Topics, Partitions                      int
+	FetchSessions, FetchSessionPartitions   int   // now
+	FetchSessionsEvicted                    int64 // to make room for others
 	LogBytes                                int64
 	LatencyBounds                           []time.Duration // of Requests' buckets
 	Requests                                []RequestStats  // by API key, of every key served
@@ -109,6 +111,7 @@ func (b *Broker) Stats() Stats {
 	b.mu.Lock()
 	s.Connections = len(b.conns)
 	b.mu.Unlock()
+	s.FetchSessions, s.FetchSessionPartitions, s.FetchSessionsEvicted = b.sessions.counts()
 	b.meta.View(func(img *meta.Image) { s.Partitions = img.PartitionCount() })
 	for _, t := range b.topics.all() {
 		s.Topics++

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"flag"
 	"fmt"
 	"math/big"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -36,6 +38,11 @@ var server struct {
 const serverPassword = "weir"
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.fuzzworker"); f != nil && f.Value.String() == "true" {
+		os.Exit(m.Run()) // the fuzz targets need no server
+	}
+	runtime.LockOSThread() // the server ends with the thread that started it
 	stop, err := startServer()
 	server.err = err
 	code := m.Run()
@@ -104,6 +111,10 @@ func startServer() (stop func(), err error) {
 	cmd := run("postgres", "-D", dir+"/data", "-p", strconv.Itoa(server.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "ssl=on", "-c", "wal_level=logical", "-c", "max_replication_slots=60", "-c", "max_wal_senders=60", "-c", "fsync=off", "-c", "shared_buffers=64MB", "-c", "max_wal_size=4GB")
 	cmd.Stdout, cmd.Stderr = log, log
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT // a test that runs into its time limit must not leave the server behind
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -155,7 +155,11 @@ func TestReplan(t *testing.T) {
 		}
 	}
 	conn.Watch = func(ctx context.Context, _ connect.Instance, h connect.Host) error {
-		hosts <- h
+		select {
+		case hosts <- h:
+		default:
+			return errors.New("publication is gone") // of a later life, which fails until the breaker ends it
+		}
 		<-ctx.Done()
 		return nil
 	}
@@ -167,6 +171,7 @@ func TestReplan(t *testing.T) {
 	tables <- []connect.Config{{"tables": "a"}}
 	w.eventually("a task", func() bool { return w.taskState("src", 0) == Running })
 	h := <-hosts
+	hosts <- h
 	tables <- []connect.Config{{"tables": "a"}}
 	h.Replan()
 	w.eventually("the plan to be asked for", func() bool { return len(tables) == 0 })

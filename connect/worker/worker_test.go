@@ -401,10 +401,10 @@ func TestPipelineEndToEnd(t *testing.T) {
 			t.Fatalf("record %d arrived %d times", i, seen[strconv.Itoa(i)])
 		}
 	}
-	offsets, err := w.Offsets(context.Background(), "src")
-	if err != nil || len(offsets.Offsets) != 1 || offsets.Offsets[0].Offset.Get("pos").Int() != 1000 {
-		t.Fatalf("source offsets: %v, %v", offsets, err)
-	}
+	w.eventually("the source's offset", func() bool {
+		o, err := w.Offsets(context.Background(), "src")
+		return err == nil && len(o.Offsets) == 1 && o.Offsets[0].Offset.Get("pos").Int() == 1000
+	})
 	w.eventually("the sink's commit", func() bool {
 		o, err := w.Offsets(context.Background(), "snk")
 		sum := int64(0)

@@ -51,6 +51,8 @@ type sinkRunner struct {
 	fault error               // of a callback; ends the loop
 	seq   uint64              // of assignments
 	batch sinkBatch
+
+	nextCommit time.Time // when the next commit is due; the loop's only
 }
 
 // sinkPart is a partition that the task owns. All offsets are of the next record.
@@ -139,27 +141,27 @@ func (r *sinkRunner) closeClient(ctx context.Context, abandon func()) {
 }
 
 func (r *sinkRunner) loop(ctx context.Context) error {
-	next := r.w.now().Add(r.w.cfg.FlushInterval)
+	r.nextCommit = r.w.now().Add(r.w.cfg.FlushInterval)
 	for ctx.Err() == nil {
 		if err := r.faulted(); err != nil {
 			return err
 		}
 		paused := r.life.paused()
 		if !paused {
-			if err := r.poll(ctx, min(time.Until(next), pollWait)); err != nil {
+			if err := r.poll(ctx, min(time.Until(r.nextCommit), pollWait)); err != nil {
 				return err
 			}
 		} else {
 			r.life.wait(ctx, nil)
 		}
-		if now := r.w.now(); !now.Before(next) || paused {
+		if now := r.w.now(); !now.Before(r.nextCommit) || paused {
 			r.mu.Lock()
 			err := r.commit(ctx, false)
 			r.mu.Unlock()
 			if err != nil && ctx.Err() == nil {
 				return err
 			}
-			next = now.Add(r.w.cfg.FlushInterval)
+			r.nextCommit = now.Add(r.w.cfg.FlushInterval)
 		}
 	}
 	return nil
@@ -316,6 +318,9 @@ func (r *sinkRunner) put(ctx context.Context) error {
 			if err := r.waitToRetry(ctx, &back, err); err != nil {
 				return err
 			}
+			if err := r.tick(ctx); err != nil {
+				return err
+			}
 		case kind == connect.KindBadRecord && errors.As(err, &bad) && bad.Index >= 0 && bad.Index < len(b.records):
 			k := b.read[bad.Index]
 			b.remove(bad.Index)
@@ -327,6 +332,21 @@ func (r *sinkRunner) put(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tick commits beside a Put that is being retried, so that what got through is committed, and a sink whose buffers are
+// full until something is committed can go on. A Flush that asks for a retry too is left to the next tick.
+func (r *sinkRunner) tick(ctx context.Context) error {
+	now := r.w.now()
+	if now.Before(r.nextCommit) || ctx.Err() != nil {
+		return nil
+	}
+	r.nextCommit = now.Add(r.w.cfg.FlushInterval)
+	err := r.commit(ctx, true)
+	if kind := connect.KindOf(ctx, err); kind == connect.KindRetry || kind == connect.KindEnded {
+		return nil
+	}
+	return err
 }
 
 // waitToRetry lets rebalances happen while it waits and then drops what was revoked.

@@ -450,3 +450,32 @@ func (s *startingSink) Assign(ctx context.Context, added []connect.Assigned) (st
 	_, err = s.SinkTask.Assign(ctx, added)
 	return starts, err
 }
+
+// A sink whose buffers are full asks for retries until it is told that something was committed: Flush and commit go on
+// beside a Put that is being retried.
+func TestSinkCommitsWhileAPutIsRetried(t *testing.T) {
+	c := newCluster(t)
+	c.fill(0, 20)
+	committed := false
+	sink := &memorySink{}
+	sink.flushFn = func(told []connect.Committed) (connect.Flushed, error) {
+		committed = committed || len(told) > 0
+		var f connect.Flushed
+		for tp, next := range sink.next {
+			f.Durable = append(f.Durable, connect.Committed{TopicPartition: tp, Offset: next})
+		}
+		return f, nil
+	}
+	sink.putErr = func([]connect.Record) error {
+		if len(sink.got) == 20 && !committed {
+			return connect.Retry(time.Millisecond, errors.New("buffers are full until something is committed"))
+		}
+		return nil
+	}
+	w := c.start(sink.connector())
+	w.create("snk", sinkConfig(map[string]string{"consumer.override.max.poll.records": "20"}))
+	w.eventually("the first records", func() bool { return len(sink.values()) == 20 })
+	c.fill(20, 20)
+	w.eventually("the commit", func() bool { return w.committed("snk") == 40 })
+	sink.once(t, 40)
+}

@@ -15,12 +15,12 @@ import (
 )
 
 // commit asks the sink what is durable, makes its rejections durable as dead letters, and commits. mu is held. With
-// revoking a Retry of Flush is an error: a rebalance does not wait.
-func (r *sinkRunner) commit(ctx context.Context, revoking bool) error {
+// once a Retry of Flush is returned instead of waited for: a rebalance does not wait, nor does a Put that is retried.
+func (r *sinkRunner) commit(ctx context.Context, once bool) error {
 	if len(r.parts) == 0 {
 		return nil
 	}
-	flushed, err := r.flush(ctx, revoking)
+	flushed, err := r.flush(ctx, once)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (r *sinkRunner) commit(ctx context.Context, revoking bool) error {
 	limit, cancel := context.WithTimeout(ctx, r.w.cfg.FlushTimeout)
 	defer cancel()
 	if err := r.dlq.wait(limit); err != nil {
-		if limit.Err() != nil && ctx.Err() == nil && !revoking {
+		if limit.Err() != nil && ctx.Err() == nil && !once {
 			r.count.commitFailures.Add(1)
 			r.log.Warn("dead letters are not durable yet, nothing is committed", "error", err)
 			return nil
@@ -49,7 +49,7 @@ func (r *sinkRunner) commit(ctx context.Context, revoking bool) error {
 }
 
 // flush is the task's Flush, repeated while it asks for it.
-func (r *sinkRunner) flush(ctx context.Context, revoking bool) (connect.Flushed, error) {
+func (r *sinkRunner) flush(ctx context.Context, once bool) (connect.Flushed, error) {
 	back := backoff{min: 100 * time.Millisecond, max: 30 * time.Second}
 	for {
 		told := r.told
@@ -61,7 +61,7 @@ func (r *sinkRunner) flush(ctx context.Context, revoking bool) (connect.Flushed,
 			}
 			r.told = nil
 			return flushed, nil
-		case kind == connect.KindRetry && !revoking:
+		case kind == connect.KindRetry && !once:
 			if err := r.waitToRetry(ctx, &back, err); err != nil {
 				return flushed, err
 			}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -94,7 +95,7 @@ func newStream() *stream {
 func (s *stream) read(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.next == len(s.buf) || s.ended == net.ErrClosed {
+	for s.next == len(s.buf) || errors.Is(s.ended, net.ErrClosed) {
 		if s.ended != nil {
 			return 0, s.ended
 		}
@@ -175,7 +176,7 @@ func (s *stream) setDeadline(field *time.Time, t time.Time) {
 
 func (s *stream) close(err error) {
 	s.mu.Lock()
-	if s.ended == nil || err == net.ErrClosed {
+	if s.ended == nil || errors.Is(err, net.ErrClosed) {
 		s.ended = err
 	}
 	s.cond.Broadcast()

@@ -210,8 +210,6 @@ func (c topicConfigs) number(name string) int64 {
 	return n
 }
 
-func (c topicConfigs) compacted() bool { return strings.Contains(c.get("cleanup.policy"), "compact") }
-
 // milliseconds reads a duration; one that doesn't fit a time.Duration is the longest, -1 stays negative.
 func (c topicConfigs) milliseconds(name string) time.Duration {
 	n := c.number(name)

@@ -24,10 +24,9 @@ type topic struct {
 
 // topics is what the broker serves: the image's topics with their logs open.
 type topics struct {
-	mu     sync.RWMutex
-	names  map[string]*topic
-	ids    map[meta.ID]*topic
-	closed error
+	mu    sync.RWMutex
+	names map[string]*topic
+	ids   map[meta.ID]*topic
 }
 
 func (ts *topics) init() {

@@ -90,7 +90,7 @@ func (r *crashRun) append(id LogID, l *Log) string {
 	var wantErr error
 	var same *modelSent
 	if r.rng.IntN(2) == 0 {
-		wantErr, same = r.aimProducer(&tb, m)
+		same, wantErr = r.aimProducer(&tb, m)
 	}
 	data := tb.build()
 	a, err := l.Append(data, epoch, r.now)
@@ -117,7 +117,7 @@ func (r *crashRun) append(id LogID, l *Log) string {
 }
 
 // aimProducer makes tb a batch of a producer and says what must come of it.
-func (r *crashRun) aimProducer(tb *testBatch, m *modelLog) (error, *modelSent) {
+func (r *crashRun) aimProducer(tb *testBatch, m *modelLog) (*modelSent, error) {
 	tb.producer = int64(1 + r.rng.IntN(3))
 	p := m.producers[tb.producer]
 	if p == nil {
@@ -130,18 +130,18 @@ func (r *crashRun) aimProducer(tb *testBatch, m *modelLog) (error, *modelSent) {
 		if len(p.sent) > 0 {
 			sent := p.sent[r.rng.IntN(len(p.sent))]
 			tb.sequence, tb.records = sent.first, int(sent.lastSeq-sent.first)+1
-			return nil, &sent
+			return &sent, nil
 		}
 	case 1:
 		tb.sequence += 1 + int32(r.rng.IntN(3))
-		return ErrOutOfOrderSequence, nil
+		return nil, ErrOutOfOrderSequence
 	case 2:
 		tb.producerEpoch++
 		tb.sequence = 0
 	case 3:
 		if p.epoch > 0 {
 			tb.producerEpoch--
-			return ErrProducerFenced, nil
+			return nil, ErrProducerFenced
 		}
 	}
 	return nil, nil

@@ -57,20 +57,20 @@ func (m *model) create(id LogID, name string) {
 	m.logs[id] = &modelLog{name: name, producers: map[int64]*modelProducer{}}
 }
 
-func (l *modelLog) append(data []byte) {
+func (want *modelLog) append(data []byte) {
 	b := Batch(data)
-	l.batches = append(l.batches, modelBatch{b.BaseOffset(), b.LastOffset(), data})
-	l.end = b.LastOffset() + 1
-	if n := len(l.epochs); n == 0 || b.LeaderEpoch() > l.epochs[n-1].epoch {
-		l.epochs = append(l.epochs, epochStart{b.LeaderEpoch(), b.BaseOffset()})
+	want.batches = append(want.batches, modelBatch{b.BaseOffset(), b.LastOffset(), data})
+	want.end = b.LastOffset() + 1
+	if n := len(want.epochs); n == 0 || b.LeaderEpoch() > want.epochs[n-1].epoch {
+		want.epochs = append(want.epochs, epochStart{b.LeaderEpoch(), b.BaseOffset()})
 	}
 	if b.ProducerID() < 0 {
 		return
 	}
-	p := l.producers[b.ProducerID()]
+	p := want.producers[b.ProducerID()]
 	if p == nil || p.epoch != b.ProducerEpoch() || p.next != b.BaseSequence() {
 		p = &modelProducer{epoch: b.ProducerEpoch()}
-		l.producers[b.ProducerID()] = p
+		want.producers[b.ProducerID()] = p
 	}
 	last := b.BaseSequence() + b.LastOffsetDelta()
 	p.sent = append(p.sent, modelSent{b.BaseSequence(), last, b.BaseOffset(), b.LastOffset()})
@@ -81,16 +81,16 @@ func (l *modelLog) append(data []byte) {
 }
 
 // truncate answers the new end.
-func (l *modelLog) truncate(end int64) {
-	for n := len(l.batches); n > 0 && l.batches[n-1].last >= end; n-- {
-		end = min(end, max(l.batches[n-1].base, 0))
-		l.batches = l.batches[:n-1]
+func (want *modelLog) truncate(end int64) {
+	for n := len(want.batches); n > 0 && want.batches[n-1].last >= end; n-- {
+		end = min(end, max(want.batches[n-1].base, 0))
+		want.batches = want.batches[:n-1]
 	}
-	l.end = end
-	for n := len(l.epochs); n > 0 && l.epochs[n-1].start >= end; n-- {
-		l.epochs = l.epochs[:n-1]
+	want.end = end
+	for n := len(want.epochs); n > 0 && want.epochs[n-1].start >= end; n-- {
+		want.epochs = want.epochs[:n-1]
 	}
-	for _, p := range l.producers {
+	for _, p := range want.producers {
 		for n := len(p.sent); n > 0 && p.sent[n-1].last >= end; n-- {
 			p.next = p.sent[n-1].first
 			p.sent = p.sent[:n-1]
@@ -98,16 +98,16 @@ func (l *modelLog) truncate(end int64) {
 	}
 }
 
-func (l *modelLog) advance(start int64) {
-	l.start = start
-	for len(l.batches) > 0 && l.batches[0].last < start {
-		l.batches = l.batches[1:]
+func (want *modelLog) advance(start int64) {
+	want.start = start
+	for len(want.batches) > 0 && want.batches[0].last < start {
+		want.batches = want.batches[1:]
 	}
-	for len(l.epochs) > 1 && l.epochs[1].start <= start {
-		l.epochs = l.epochs[1:]
+	for len(want.epochs) > 1 && want.epochs[1].start <= start {
+		want.epochs = want.epochs[1:]
 	}
-	if len(l.epochs) > 0 {
-		l.epochs[0].start = max(l.epochs[0].start, start)
+	if len(want.epochs) > 0 {
+		want.epochs[0].start = max(want.epochs[0].start, start)
 	}
 }
 

@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"path"
+
+	"github.com/weirlog/weir/storage/vfs"
 )
 
 // foundRound is where a round lies.
@@ -77,7 +80,7 @@ func (s *Store) scanRounds(f *walFile, found func(foundRound)) error {
 		if place < windowAt || place+roundHeaderBytes > windowAt+int64(len(window)) {
 			windowAt = place
 			n, err := f.file.ReadAt(window[:min(int64(cap(window)), size-place)], place)
-			if err != nil && err != io.EOF {
+			if err != nil && !errors.Is(err, io.EOF) {
 				return fmt.Errorf("read write-ahead file: %w", err)
 			}
 			window = window[:n]
@@ -101,7 +104,7 @@ func (s *Store) scanRounds(f *walFile, found func(foundRound)) error {
 // readRound reads a round's frames; ok is false when they don't match the trailer.
 func (s *Store) readRound(r foundRound) (frames []byte, ok bool, err error) {
 	data := make([]byte, int64(r.bytes)+roundTrailerBytes)
-	if _, err := r.file.file.ReadAt(data, r.place+roundHeaderBytes); err == io.EOF || err == io.ErrUnexpectedEOF {
+	if _, err := r.file.file.ReadAt(data, r.place+roundHeaderBytes); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, false, nil
 	} else if err != nil {
 		return nil, false, fmt.Errorf("read write-ahead file: %w", err)
@@ -256,25 +259,29 @@ func (l *Log) readDirect(f *frame) ([]byte, error) {
 		if file, ok := parseFileName(name); !ok || file != f.file {
 			continue
 		}
-		in, err := l.store.opts.FS.Open(path.Join(l.dir(), name))
-		if err != nil {
-			return nil, err
-		}
-		defer in.Close()
-		size, err := in.Size()
-		if err != nil || f.place > size-int64(f.bytes) {
-			return nil, fmt.Errorf("%d bytes are not all there: %v", f.bytes, err)
-		}
-		data := make([]byte, f.bytes)
-		if _, err := in.ReadAt(data, f.place); err != nil {
-			return nil, fmt.Errorf("read %d bytes: %w", f.bytes, err)
-		}
-		if sum := crc32.Checksum(data, castagnoli); sum != f.crc {
-			return nil, fmt.Errorf("crc %08x, the frame says %08x", sum, f.crc)
-		}
-		return data, nil
+		return readDirectAt(l.store.opts.FS, path.Join(l.dir(), name), f)
 	}
 	return nil, fmt.Errorf("file %d is not there", f.file)
+}
+
+func readDirectAt(fs vfs.FS, p string, f *frame) ([]byte, error) {
+	in, err := fs.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	size, err := in.Size()
+	if err != nil || f.place > size-int64(f.bytes) {
+		return nil, fmt.Errorf("%d bytes are not all there: %v", f.bytes, err)
+	}
+	data := make([]byte, f.bytes)
+	if _, err := in.ReadAt(data, f.place); err != nil {
+		return nil, fmt.Errorf("read %d bytes: %w", f.bytes, err)
+	}
+	if sum := crc32.Checksum(data, castagnoli); sum != f.crc {
+		return nil, fmt.Errorf("crc %08x, the frame says %08x", sum, f.crc)
+	}
+	return data, nil
 }
 
 func (l *Log) replayTruncate(f *frame) error {

@@ -338,13 +338,14 @@ func (r *sinkRunner) put(ctx context.Context) error {
 // full until something is committed can go on. A Flush that asks for a retry too is left to the next tick.
 func (r *sinkRunner) tick(ctx context.Context) error {
 	now := r.w.now()
-	if now.Before(r.nextCommit) || ctx.Err() != nil {
+	if now.Before(r.nextCommit) {
 		return nil
 	}
 	r.nextCommit = now.Add(r.w.cfg.FlushInterval)
 	err := r.commit(ctx, true)
-	if kind := connect.KindOf(ctx, err); kind == connect.KindRetry || kind == connect.KindEnded {
-		return nil
+	switch connect.KindOf(ctx, err) {
+	case connect.KindRetry, connect.KindEnded:
+		err = nil
 	}
 	return err
 }

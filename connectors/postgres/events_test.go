@@ -169,9 +169,9 @@ func TestOddNames(t *testing.T) {
 CREATE TABLE "表" (id int PRIMARY KEY, "金额" int, "a""b" int, "'q'" int); INSERT INTO "表" VALUES (1, 2, 3, 4); INSERT INTO test_.t VALUES (1, 1); INSERT INTO test1.t VALUES (1, 1)`)
 	r := newRunner(t, d.config()).open()
 	defer r.close()
-	log := r.records(3)
+	r.records(3)
 	d.exec(`INSERT INTO "表" VALUES (2, 2, 3, 4)`)
-	log = r.records(4)
+	log := r.records(4)
 	if e := log[3]; e.topic != "srv.public._" || e.source("table").Str() != "表" || e.after("金额").Int() != 2 || e.after(`a"b`).Int() != 3 || e.after("'q'").Int() != 4 {
 		t.Errorf("odd names: %s %v", e.topic, e.value)
 	}

@@ -194,11 +194,6 @@ func (e *entry) after(name string) connect.Value {
 	return field(e.schema.Fields[i].Schema, e.value.Items()[i], name)
 }
 
-func (e *entry) before(name string) connect.Value {
-	i := e.schema.Field("before")
-	return field(e.schema.Fields[i].Schema, e.value.Items()[i], name)
-}
-
 func (e *entry) source(name string) connect.Value {
 	i := e.schema.Field("source")
 	return field(e.schema.Fields[i].Schema, e.value.Items()[i], name)

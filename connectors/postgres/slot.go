@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ type slotMaker struct {
 func (m *slotMaker) step(ctx context.Context) (done bool, err error) {
 	err = m.wire.rows(ctx, time.Now().Add(time.Hour), &m.answer)
 	switch {
-	case err == errNoFrame:
+	case errors.Is(err, errNoFrame):
 		return false, nil
 	case err != nil:
 		return false, err

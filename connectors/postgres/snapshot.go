@@ -26,7 +26,6 @@ type snapshotRun struct {
 
 	relation *relation // of the current table; nil before its COPY is sent
 	copying  bool      // COPY has answered
-	ended    bool      // COPY is done, its ReadyForQuery not yet seen
 	first    bool      // no row of the current table has been seen
 
 	held      []byte // the row held back
@@ -125,7 +124,7 @@ func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 			}
 		}
 		kind, body, err := r.wire.frame(ctx, t.frameDeadline(r.wire))
-		if err == errNoFrame {
+		if errors.Is(err, errNoFrame) {
 			break
 		}
 		if err != nil {

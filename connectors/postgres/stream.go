@@ -133,7 +133,7 @@ func (t *task) stepStream(ctx context.Context) error {
 		}
 		started := time.Now()
 		kind, body, err := s.wire.frame(ctx, t.frameDeadline(s.wire))
-		if err == errNoFrame {
+		if errors.Is(err, errNoFrame) {
 			if s.silent += time.Since(started); s.silent > s.patience {
 				return fmt.Errorf("read the stream: %w for %s", errSilent, s.silent.Round(time.Second))
 			}

@@ -11,6 +11,7 @@ import (
 // Acks says when an append is answered.
 type Acks int16
 
+// The kinds of acks, as the produce request numbers them.
 const (
 	AcksNone   Acks = 0  // when it is appended
 	AcksLeader Acks = 1  // when it is durable here

@@ -2,7 +2,7 @@
 # Everything that `make test` does, and how it closes.
 #
 #   test.sh         installs, builds once, starts the services once while compiling,
-#                   runs unit tests (with the race detector), scenarios on the real
+#                   runs unit tests (with the race detector), the linter, scenarios on the real
 #                   services, the checker's own test, and the demo with two kills
 #   test.sh unit    the unit tests alone
 #
@@ -120,6 +120,7 @@ all() {
   wait "$services" || { cat "$dir/services.log" >&2; die "the services did not start"; }
   WEIR_TEST_OPENSEARCH=http://127.0.0.1:$search_port unit_tests
 
+  step "format, vet and lint" make -s -C "$root" lint
   say "scenarios on real services"
   WEIR_E2E_BIN=$root/bin/weir WEIR_E2E_POSTGRES=127.0.0.1:$pg_port \
     WEIR_E2E_S3=http://127.0.0.1:$s3_port WEIR_E2E_S3_DIR=$dir/s3/objects \

@@ -47,6 +47,8 @@ type Config struct {
 	OffsetMetadataMaxBytes     int           // offset.metadata.max.bytes
 	OffsetsRetention           time.Duration // offsets.retention.minutes, counted from a group's becoming empty
 
+	snapshotEvery int // commands between two snapshots of the metadata; 0 = meta's default, tests make it small
+
 	FS     vfs.FS           // nil = the operating system's
 	Logger *slog.Logger     // nil = discard
 	Now    func() time.Time // nil = time.Now

@@ -16,7 +16,7 @@ const registerPause = time.Second
 // of what it leads, and drops logs that the image doesn't name (a drop that a crash cut short). On a full disk reads are
 // served all the same, and the rest is tried again until there is space.
 func (b *Broker) openMeta() error {
-	q, err := meta.Open(meta.Options{Store: b.store, MaxCommandBytes: b.cfg.MetadataLogBytes, Applied: b.applied})
+	q, err := meta.Open(meta.Options{Store: b.store, MaxCommandBytes: b.cfg.MetadataLogBytes, SnapshotEvery: b.cfg.snapshotEvery, Applied: b.applied})
 	if err != nil {
 		return err
 	}
@@ -101,12 +101,14 @@ func (b *Broker) propose(c meta.Command, now time.Time, done func(meta.Result, e
 
 // register makes this start known; done is called once if nil is returned, perhaps before that. Appends are taken from then on.
 func (b *Broker) register(now time.Time, done func(error)) error {
-	id, err := randomID(b.cfg.Rand)
-	if err != nil {
-		return err
-	}
 	var failed error
-	b.meta.Propose(meta.Command{InitCluster: &meta.InitCluster{ClusterID: clusterID(id)}}, now, func(_ meta.Result, err error) { failed = err })
+	if b.ClusterID() == "" {
+		id, err := randomID(b.cfg.Rand)
+		if err != nil {
+			return err
+		}
+		b.meta.Propose(meta.Command{InitCluster: &meta.InitCluster{ClusterID: clusterID(id)}}, now, func(_ meta.Result, err error) { failed = err })
+	}
 	register := &meta.RegisterBroker{ID: b.cfg.NodeID, Rack: b.cfg.Rack}
 	b.meta.Propose(meta.Command{RegisterBroker: register}, now, func(_ meta.Result, err error) {
 		if err = errOf(failed, err); err == nil {

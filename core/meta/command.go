@@ -44,6 +44,7 @@ type Command struct {
 	DeleteTopic         *DeleteTopic         `json:"delete_topic,omitempty"`
 	AlterTopicConfigs   *AlterTopicConfigs   `json:"alter_topic_configs,omitempty"`
 	AllocateProducerIDs *AllocateProducerIDs `json:"allocate_producer_ids,omitempty"`
+	Snapshot            *Snapshot            `json:"snapshot,omitempty"`
 }
 
 // InitCluster gives a new cluster its id. The first one wins; later ones change nothing.
@@ -132,7 +133,7 @@ func (c Command) check() error {
 	kinds := 0
 	for _, set := range []bool{
 		c.InitCluster != nil, c.RegisterBroker != nil, c.CreateTopic != nil, c.AddPartitions != nil,
-		c.DeleteTopic != nil, c.AlterTopicConfigs != nil, c.AllocateProducerIDs != nil,
+		c.DeleteTopic != nil, c.AlterTopicConfigs != nil, c.AllocateProducerIDs != nil, c.Snapshot != nil,
 	} {
 		if set {
 			kinds++
@@ -153,6 +154,9 @@ func (c Command) check() error {
 		if err := checkReplicas(a.Replicas); err != nil {
 			return err
 		}
+	}
+	if s := c.Snapshot; s != nil {
+		return s.check()
 	}
 	if a := c.AllocateProducerIDs; a != nil && a.Count < 1 {
 		return fmt.Errorf("%w: %d producer ids", ErrVersion, a.Count)

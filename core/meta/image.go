@@ -48,6 +48,9 @@ type Image struct {
 	byID           map[ID]*Topic
 	partitions     int
 	nextProducerID int64
+
+	loading *Image // of the snapshot whose parts are being applied, else nil
+	loaded  int    // parts
 }
 
 // NewImage is the metadata before the first command.
@@ -60,10 +63,15 @@ type Result struct {
 	Topic           *Topic // CreateTopic: the new one; AddPartitions: the changed one; DeleteTopic: the one that is gone; AlterTopicConfigs: the changed one
 	FirstProducerID int64  // AllocateProducerIDs
 	Raised          bool   // RegisterBroker: leader epochs have changed
+	Snapshot        bool   // Snapshot: it was the last part, and all were there
 }
 
 // Apply changes the image by one command. With an error, nothing has changed.
 func (m *Image) Apply(c Command) (Result, error) {
+	if c.Snapshot != nil {
+		return m.applySnapshot(c.Snapshot), nil
+	}
+	m.loading = nil
 	switch {
 	case c.InitCluster != nil:
 		if m.clusterID == "" {

@@ -30,10 +30,19 @@ func every() []Command {
 	}
 }
 
+// written is every command in every form, those of a snapshot too.
+func written() []Command {
+	image := NewImage()
+	for _, c := range every()[:len(every())-1] {
+		_, _ = image.Apply(c)
+	}
+	return append(every(), image.snapshot(defaultPerPart)...)
+}
+
 // TestGoldenCommands: what was written once is written alike and read for ever.
 func TestGoldenCommands(t *testing.T) {
 	var buf bytes.Buffer
-	for _, c := range every() {
+	for _, c := range written() {
 		b, err := c.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +63,7 @@ func TestGoldenCommands(t *testing.T) {
 		t.Errorf("encoding has changed:\n%s\nwas:\n%s", buf.Bytes(), golden)
 	}
 	lines := bufio.NewScanner(bytes.NewReader(golden))
-	for _, want := range every() {
+	for _, want := range written() {
 		lines.Scan()
 		got, err := Decode(lines.Bytes())
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -73,6 +82,7 @@ func TestRefusedCommands(t *testing.T) {
 		`{"v":1,"create_topic":{"id":"01000000000000000000000000000000","name":"x","replicas":[]}}`,
 		`{"v":1,"create_topic":{"id":"01000000000000000000000000000000","name":"x","replicas":[[]]}}`,
 		`{"v":1,"allocate_producer_ids":{"broker":1,"count":0}}`,
+		`{"v":1,"snapshot":{"part":2,"of":2}}`, `{"v":1,"snapshot":{"part":-1,"of":2}}`, `{"v":1,"snapshot":{}}`,
 	} {
 		if c, err := Decode([]byte(text)); err == nil {
 			t.Errorf("%s is taken as %+v", text, c)
@@ -81,7 +91,7 @@ func TestRefusedCommands(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, c := range every() {
+	for _, c := range written() {
 		b, err := c.Encode()
 		if err != nil {
 			f.Fatal(err)

@@ -36,6 +36,12 @@ type Quorum struct {
 	term    int32
 	pending []proposal
 	failed  error
+	now     time.Time // of the newest proposal
+	start   int64     // where the newest durable snapshot begins
+	covered int64     // end of the newest snapshot, durable or not; of the log's start if there is none
+
+	snapshotEvery int
+	perPart       int // partitions in one part of a snapshot
 
 	view  sync.RWMutex // image
 	image *Image
@@ -51,18 +57,28 @@ type proposal struct {
 type Options struct {
 	Store           *storage.Store
 	MaxCommandBytes int
+	SnapshotEvery   int // after so many commands (or a tenth of the partitions) the log begins anew with a snapshot; 0: 1000
 	// Applied is called for every command that has changed the image after Open, in the order of the log, and before
 	// the command's own done. The image may be read during the call. It must not call the Quorum.
 	Applied func(*Image, Command, Result)
 }
 
+// segmentBytes bounds the log's segments, so that what lies before a snapshot is removed.
+const segmentBytes = 4 << 20
+
 // Open reads the log from its start and rebuilds the image. It blocks on the disk. Proposals begin a new term.
 func Open(o Options) (*Quorum, error) {
-	log, err := o.Store.OpenLog(LogID(), TopicName+"-0", storage.LogConfig{MaxMessageBytes: o.MaxCommandBytes + 4096})
+	log, err := o.Store.OpenLog(LogID(), TopicName+"-0", storage.LogConfig{
+		MaxMessageBytes: o.MaxCommandBytes + 4096, SegmentBytes: segmentBytes,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open metadata log: %w", err)
 	}
-	q := &Quorum{store: o.Store, log: log, maxBytes: o.MaxCommandBytes, applied: o.Applied, image: NewImage()}
+	q := &Quorum{store: o.Store, log: log, maxBytes: o.MaxCommandBytes, applied: o.Applied, image: NewImage(), snapshotEvery: o.SnapshotEvery,
+		perPart: defaultPerPart}
+	if q.snapshotEvery == 0 {
+		q.snapshotEvery = 1000
+	}
 	if err := q.replay(); err != nil {
 		return nil, err
 	}
@@ -72,12 +88,17 @@ func Open(o Options) (*Quorum, error) {
 
 // replay applies what the log holds. A command that failed when it was proposed fails again, alike.
 func (q *Quorum) replay() error {
+	q.start = q.log.StartOffset()
+	q.covered = q.start
 	return record.Scan(q.log.Read, q.log.StartOffset(), q.log.DurableEnd(), func(offset int64, _, value []byte) error {
 		c, err := Decode(value)
 		if err != nil {
 			return fmt.Errorf("metadata entry %d: %w", offset, err)
 		}
-		_, _ = q.image.Apply(c) // its error was the proposer's answer
+		r, _ := q.image.Apply(c) // its error was the proposer's answer
+		if r.Snapshot {
+			q.begin(offset, c.Snapshot.Of)
+		}
 		return nil
 	})
 }
@@ -118,11 +139,12 @@ func (q *Quorum) append(c Command, now time.Time, done func(Result, error)) (sto
 	if err != nil {
 		return 0, fmt.Errorf("append metadata command: %w", err)
 	}
+	q.now = now
 	q.pending = append(q.pending, proposal{index: app.BaseOffset, command: c, done: done})
 	return app.Ticket, nil
 }
 
-// durable applies every proposal that the log's durable end has passed, in order.
+// durable applies every proposal that the log's durable end has passed, in order, and sees that there is a snapshot now and then.
 func (q *Quorum) durable(failed error) {
 	type answer struct {
 		done   func(Result, error)
@@ -143,11 +165,22 @@ func (q *Quorum) durable(failed error) {
 		if q.failed == nil {
 			a.result, a.err = q.apply(p.command)
 		}
+		if a.result.Snapshot {
+			q.begin(p.index, p.command.Snapshot.Of)
+		}
 		answers = append(answers, a)
+	}
+	q.trim()
+	var ticket storage.Ticket
+	if q.isDue() {
+		ticket = q.putSnapshot(q.now)
 	}
 	q.mu.Unlock()
 	for _, a := range answers {
 		a.done(a.result, a.err)
+	}
+	if ticket != 0 {
+		q.store.Notify(ticket, q.durable)
 	}
 }
 

@@ -1,0 +1,192 @@
+package meta
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weirlog/weir/core/record"
+	"github.com/weirlog/weir/storage"
+)
+
+// Snapshot is one part of the whole image as of its place in the log. Parts 0 to Of-1 follow each other without any other command
+// between; after the last, the image is what they say, whatever was before, so the log may begin at part 0. Parts that
+// another command follows too early (a crash cut the rest short) mean nothing.
+//
+// The first part has all but the topics. A topic with many partitions goes on in the next part, under the same id.
+type Snapshot struct {
+	Part           int              `json:"part"`
+	Of             int              `json:"of"`
+	ClusterID      string           `json:"cluster_id,omitempty"`
+	Brokers        []SnapshotBroker `json:"brokers,omitempty"`
+	NextProducerID int64            `json:"next_producer_id,omitempty"`
+	Topics         []SnapshotTopic  `json:"topics,omitempty"`
+}
+
+// SnapshotBroker is a Broker.
+type SnapshotBroker struct {
+	ID         int32  `json:"id"`
+	Host       string `json:"host,omitempty"`
+	Port       int32  `json:"port,omitempty"`
+	Rack       string `json:"rack,omitempty"`
+	Generation int64  `json:"generation"`
+}
+
+// SnapshotTopic is a Topic, or the next partitions of one.
+type SnapshotTopic struct {
+	ID         ID                  `json:"id"`
+	Name       string              `json:"name,omitempty"`
+	Configs    map[string]string   `json:"configs,omitempty"`
+	Partitions []SnapshotPartition `json:"partitions"`
+}
+
+// SnapshotPartition is a Partition.
+type SnapshotPartition struct {
+	Leader      int32   `json:"leader"`
+	LeaderEpoch int32   `json:"leader_epoch,omitempty"`
+	Replicas    []int32 `json:"replicas"`
+	ISR         []int32 `json:"isr"`
+}
+
+// defaultPerPart is how many partitions one part has at most.
+const defaultPerPart = 2000
+
+// snapshot is the image as commands, with at most perPart partitions in each; a topic without any counts as one.
+func (m *Image) snapshot(perPart int) []Command {
+	first := &Snapshot{ClusterID: m.clusterID, NextProducerID: m.nextProducerID}
+	for _, b := range m.Brokers() {
+		first.Brokers = append(first.Brokers, SnapshotBroker(b))
+	}
+	parts, part, left := []*Snapshot{first}, first, perPart
+	for _, t := range m.Topics() {
+		rest := t.Partitions
+		for isFirst := true; isFirst || len(rest) > 0; isFirst = false {
+			if left == 0 {
+				part, left = &Snapshot{}, perPart
+				parts = append(parts, part)
+			}
+			n := min(left, len(rest))
+			s := SnapshotTopic{ID: t.ID, Partitions: make([]SnapshotPartition, n)}
+			for i, p := range rest[:n] {
+				s.Partitions[i] = SnapshotPartition(p)
+			}
+			if isFirst {
+				s.Name, s.Configs = t.Name, t.Configs
+			}
+			part.Topics = append(part.Topics, s)
+			rest, left = rest[n:], left-max(n, 1)
+		}
+	}
+	commands := make([]Command, len(parts))
+	for i, p := range parts {
+		p.Part, p.Of = i, len(parts)
+		commands[i].Snapshot = p
+	}
+	return commands
+}
+
+// applySnapshot takes one part, and replaces the image after the last.
+func (m *Image) applySnapshot(s *Snapshot) Result {
+	if s.Part == 0 {
+		m.loading, m.loaded = NewImage(), 0
+	}
+	if m.loading == nil || s.Part != m.loaded {
+		m.loading = nil
+		return Result{}
+	}
+	next := m.loading
+	m.loaded++
+	if s.Part == 0 {
+		next.clusterID, next.nextProducerID = s.ClusterID, s.NextProducerID
+		for _, b := range s.Brokers {
+			next.brokers[b.ID] = Broker(b)
+		}
+	}
+	for i := range s.Topics {
+		next.loadTopic(&s.Topics[i])
+	}
+	if m.loaded < s.Of {
+		return Result{}
+	}
+	*m = *next
+	return Result{Snapshot: true}
+}
+
+func (m *Image) loadTopic(s *SnapshotTopic) {
+	t := m.byID[s.ID]
+	if t == nil {
+		t = &Topic{ID: s.ID, Name: s.Name, Configs: maps.Clone(s.Configs)}
+		m.put(t)
+	}
+	for _, p := range s.Partitions { // nobody has seen t yet
+		t.Partitions = append(t.Partitions, Partition(p))
+	}
+	m.partitions += len(s.Partitions)
+}
+
+// clone is a copy that can be changed apart; topics are shared, being immutable.
+func (m *Image) clone() *Image {
+	c := *m
+	c.brokers, c.byName, c.byID = maps.Clone(m.brokers), maps.Clone(m.byName), maps.Clone(m.byID)
+	c.loading = nil
+	return &c
+}
+
+// check reports parts that can't be.
+func (s *Snapshot) check() error {
+	if s.Part < 0 || s.Of < 1 || s.Part >= s.Of {
+		return fmt.Errorf("%w: part %d of a snapshot of %d", ErrVersion, s.Part, s.Of)
+	}
+	if slices.ContainsFunc(s.Brokers, func(b SnapshotBroker) bool { return b.Generation < 0 }) {
+		return fmt.Errorf("%w: a broker's negative generation", ErrVersion)
+	}
+	return nil
+}
+
+// isDue says that enough commands have gathered since the last snapshot. Called with mu held.
+func (q *Quorum) isDue() bool {
+	every := int64(max(q.snapshotEvery, q.image.PartitionCount()/10))
+	return q.failed == nil && q.log.EndOffset()-q.covered > every
+}
+
+// putSnapshot appends the image as of the log's end: with all commands that wait for their durability, since those lie before it. If
+// there is no room for a part, the parts before it mean nothing, and the next attempt comes after as many commands again.
+// Called with mu held; the ticket is that of the last part, 0 if it isn't there.
+func (q *Quorum) putSnapshot(now time.Time) storage.Ticket {
+	q.view.RLock()
+	whole := q.image.clone()
+	q.view.RUnlock()
+	for _, p := range q.pending {
+		_, _ = whole.Apply(p.command)
+	}
+	var ticket storage.Ticket
+	for _, c := range whole.snapshot(q.perPart) {
+		b, err := c.Encode()
+		var app storage.Appended
+		if err == nil {
+			app, err = q.log.Append(record.AppendBatch(nil, []record.Record{{Value: b}}, now), q.term, now)
+		}
+		if err != nil {
+			ticket = 0
+			break
+		}
+		ticket = app.Ticket
+		q.pending = append(q.pending, proposal{index: app.BaseOffset, command: c, done: func(Result, error) {}})
+	}
+	q.covered = q.log.EndOffset()
+	return ticket
+}
+
+// begin notes that a whole snapshot of so many parts ends with the entry at last: the log may begin at its first part.
+func (q *Quorum) begin(last int64, parts int) {
+	q.start = last + 1 - int64(parts)
+	q.covered = max(q.covered, last+1)
+}
+
+// trim lets the log begin at the newest durable snapshot. What fails is tried again with the next command. Called with mu held.
+func (q *Quorum) trim() {
+	if q.start > q.log.StartOffset() {
+		_, _ = q.log.AdvanceStart(q.start)
+	}
+}

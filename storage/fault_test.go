@@ -291,6 +291,75 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestFullDiskIsFreedByWhatIsRemoved: what is dropped, and what retention has passed, is off a full disk though nothing else can be
+// written meanwhile; and the store then goes on. A crash right afterwards finds all that was not removed.
+func TestFullDiskIsFreedByWhatIsRemoved(t *testing.T) {
+	tests := map[string]func(s *Store, l *Log) error{
+		"drop": func(s *Store, _ *Log) error {
+			_, err := s.Drop(testID(1))
+			return err
+		},
+		"retention": func(_ *Store, l *Log) error {
+			_, err := l.AdvanceStart(l.EndOffset())
+			return err
+		},
+	}
+	for name, remove := range tests {
+		t.Run(name, func(t *testing.T) {
+			disk := vfs.NewMem()
+			s := mustOpen(t, disk)
+			big, err := s.OpenLog(testID(1), "big-0", LogConfig{SegmentBytes: 4000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			small, err := s.OpenLog(testID(2), "small-0", LogConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range byte(30) {
+				if _, err := big.Append(testBatch{valueBytes: 500, fill: n}.build(), 0, testNow); err != nil {
+					t.Fatal(err)
+				}
+			}
+			commitAll(t, s)
+			if err := s.Flush(testNow); err != nil {
+				t.Fatal(err)
+			}
+			isFreed := false
+			disk.Inject(func(op vfs.Op) error {
+				if op.Kind == vfs.OpRemove && strings.HasSuffix(op.Path, ".log") {
+					isFreed = true
+				}
+				grows := op.Kind == vfs.OpCreate || op.Kind == vfs.OpWrite && !strings.Contains(op.Path, "/wal/")
+				if grows && !isFreed {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+			if _, err := small.Append(testBatch{valueBytes: 500}.build(), 0, testNow); err != nil {
+				t.Fatal(err)
+			}
+			commitAll(t, s)
+			if err := s.Flush(testNow); !errors.Is(err, ErrDiskFull) {
+				t.Fatalf("flush: %v", err)
+			}
+			if err := remove(s, big); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Flush(testNow); err != nil {
+				t.Fatalf("flush when there is something to remove: %v", err)
+			}
+			s = mustOpen(t, disk.CrashClone(rand.New(rand.NewPCG(1, 3))))
+			if got := s.Log(testID(2)).EndOffset(); got != 1 {
+				t.Fatalf("end %d of the log that stays, want 1", got)
+			}
+			if l := s.Log(testID(1)); l != nil && l.StartOffset() != l.EndOffset() {
+				t.Fatalf("removed records are back: %d to %d", l.StartOffset(), l.EndOffset())
+			}
+		})
+	}
+}
+
 // TestRun works on the real disk: many appenders, both loops, readers, a retention, a clean end, everything there afterwards.
 func TestRun(t *testing.T) {
 	for name, mode := range map[string]SyncMode{"group": SyncGroup, "os": SyncOS} {

@@ -176,16 +176,57 @@ func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) 
 	if s.hooks.recycleEarly {
 		s.recycle(head.round)
 	}
-	if err := s.writeSegments(captures); err != nil {
-		return err
+	err := s.save(head, captures)
+	if err != nil && isSoft(err) {
+		made, failed := s.makeSpace(captures)
+		switch {
+		case failed != nil:
+			return failed
+		case !made:
+			return err
+		}
+		err = s.save(head, captures)
 	}
-	if err := s.writeCheckpoint(head, captures); err != nil {
+	if err != nil {
 		return err
 	}
 	for _, c := range captures {
 		s.settleCapture(c)
 	}
 	return nil
+}
+
+// save is steps 4 to 6.
+func (s *Store) save(head checkpointHead, captures []*capture) error {
+	if err := s.writeSegments(captures); err != nil {
+		return err
+	}
+	return s.writeCheckpoint(head, captures)
+}
+
+// makeSpace does step 7's removals before step 6, which a full disk keeps from succeeding: else deleting topics and retention would
+// free nothing just when they must. Their frames are synced first, so a replay comes to them again and wants nothing of what is gone.
+// The folders stay, since a replay may write to them on its way. It reports whether there was something to remove.
+func (s *Store) makeSpace(captures []*capture) (made bool, err error) {
+	for _, c := range captures {
+		made = made || len(c.garbage) > 0 || c.dropped && c.log.hasDir
+	}
+	if !made {
+		return false, nil
+	}
+	if err := s.syncWAL(); err != nil {
+		return false, err
+	}
+	for _, c := range captures {
+		s.cut(c)
+		if !c.dropped || !c.log.hasDir {
+			continue
+		}
+		if err := s.removeFiles(c.log.number, c.log.dir()); err != nil && !vfs.IsNotExist(err) {
+			s.log.Warn("files of a dropped log stay until the next start", "folder", c.log.dir(), "error", err)
+		}
+	}
+	return true, nil
 }
 
 // writeSegments is steps 4 and 5.
@@ -382,6 +423,14 @@ func (s *Store) removeLog(l *Log) {
 
 // removeDir removes a log's folder with its files.
 func (s *Store) removeDir(number uint64, dir string) error {
+	if err := s.removeFiles(number, dir); err != nil {
+		return err
+	}
+	return s.opts.FS.Remove(dir)
+}
+
+// removeFiles empties a log's folder.
+func (s *Store) removeFiles(number uint64, dir string) error {
 	names, err := s.opts.FS.List(dir)
 	if err != nil {
 		return err
@@ -394,5 +443,5 @@ func (s *Store) removeDir(number uint64, dir string) error {
 			s.files.evict(handleKey{number, file})
 		}
 	}
-	return s.opts.FS.Remove(dir)
+	return nil
 }

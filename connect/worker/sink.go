@@ -53,6 +53,7 @@ type sinkRunner struct {
 	batch sinkBatch
 
 	nextCommit time.Time // when the next commit is due; the loop's only
+	unread     unread    // the loop's only
 }
 
 // sinkPart is a partition that the task owns. All offsets are of the next record.
@@ -183,14 +184,19 @@ func (r *sinkRunner) poll(ctx context.Context, wait time.Duration) error {
 	fetches.EachError(func(topic string, partition int32, err error) {
 		switch {
 		case pollCtx.Err() != nil && errors.Is(err, pollCtx.Err()):
+		case r.unread.isGone(topic, err, r.w.now()):
+			fault = errors.Join(fault, fmt.Errorf("topic %s was deleted; reading on from what has its name now: %w", topic, err))
 		case kerr.IsRetriable(err) || errors.As(err, new(*kgo.ErrDataLoss)) || !errors.As(err, new(*kerr.Error)):
-			r.log.Warn("reading from a partition", "topic", topic, "partition", partition, "error", err)
+			r.unread.say(r.log.With("topic", topic), r.w.now(), partition, err)
 		case fault == nil:
 			fault = fmt.Errorf("read topic %s partition %d: %w", topic, partition, err)
 		}
 	})
 	if fault != nil {
 		return fault
+	}
+	if fetches.NumRecords() == 0 && len(fetches.Errors()) > 0 {
+		sleep(pollCtx, unreadPause) // the client may give the same errors again at once
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

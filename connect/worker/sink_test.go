@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirlog/weir/connect"
@@ -344,6 +346,51 @@ func TestSinkFindsTopicsByExpression(t *testing.T) {
 	w.eventually("the new topic's record", func() bool { v := sink.values(); return slices.Contains(v, "new") })
 	if v := sink.values(); len(v) != 11 {
 		t.Errorf("got %v", v)
+	}
+}
+
+// TestSinkReadsATopicThatWasMadeAgain: a topic deleted under a sink and made again is read from its start.
+func TestSinkReadsATopicThatWasMadeAgain(t *testing.T) {
+	c := newCluster(t)
+	c.fill(0, 10)
+	sink := &memorySink{}
+	w := c.start(sink.connector())
+	w.create("snk", sinkConfig(nil))
+	w.eventually("the commit", func() bool { return w.committed("snk") == 10 })
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	adm := kadm.NewClient(c.client())
+	if _, err := adm.DeleteTopic(ctx, "in"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.DeleteOffsets(ctx, "connect-snk", kadm.TopicsSet{"in": {0: {}, 1: {}}}); err != nil {
+		t.Log(err) // a broker does it itself
+	}
+	c.createTopic("in", 2)
+	c.produce("in", &kgo.Record{Value: []byte("new")})
+	w.eventually("the new topic's record", func() bool { return slices.Contains(sink.values(), "new") })
+}
+
+// TestUnreadIsPatient: a topic's unknown id counts as a deletion when it stays unknown, not when it was twice in a day.
+func TestUnreadIsPatient(t *testing.T) {
+	var u unread
+	start := time.Unix(1700000000, 0)
+	for _, c := range []struct {
+		after time.Duration
+		topic string
+		err   error
+		want  bool
+	}{
+		{0, "a", kerr.UnknownTopicID, false},
+		{time.Second, "b", kerr.UnknownTopicID, false},
+		{3 * time.Second, "a", kerr.NotLeaderForPartition, false},
+		{3 * time.Second, "a", kerr.UnknownTopicID, true},
+		{time.Hour, "a", kerr.UnknownTopicID, false},
+		{time.Hour + goneAfter, "a", kerr.UnknownTopicID, true},
+	} {
+		if got := u.isGone(c.topic, c.err, start.Add(c.after)); got != c.want {
+			t.Errorf("after %v topic %s: gone %v, want %v", c.after, c.topic, got, c.want)
+		}
 	}
 }
 

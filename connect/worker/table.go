@@ -163,6 +163,7 @@ func (t *table) checkPolicy(ctx context.Context) error {
 
 // run applies records until ctx ends.
 func (t *table) run(ctx context.Context) error {
+	var failed unread
 	for {
 		fetches := t.client.PollFetches(ctx)
 		if ended := ctx.Err() != nil || fetches.IsClientClosed(); ended {
@@ -170,8 +171,11 @@ func (t *table) run(ctx context.Context) error {
 			return nil
 		}
 		fetches.EachError(func(_ string, p int32, err error) {
-			t.log.Warn("reading an internal topic", "partition", p, "error", err)
+			failed.say(t.log, time.Now(), p, err)
 		})
+		if fetches.NumRecords() == 0 && len(fetches.Errors()) > 0 {
+			sleep(ctx, unreadPause) // the client may give the same errors again at once
+		}
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			for _, r := range p.Records {
 				t.apply(r)

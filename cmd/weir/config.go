@@ -184,6 +184,9 @@ func (f *startFlags) load() (*nodeConfig, error) {
 	delete(broker, "log.dirs")
 	n.share(broker)
 	faults = append(faults, n.broker.Set(broker))
+	if f.portBase < 0 {
+		faults = append(faults, fmt.Errorf("--port-base %d: want a port", f.portBase))
+	}
 	for what, addr := range map[string]string{"kafka": n.kafkaAddr, "connect": n.connectAddr, "console": n.consoleAddr} {
 		faults = append(faults, checkListener(what, addr, f.insecure))
 	}

@@ -74,6 +74,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"not YAML", "node: [", startFlags{}, []string{"read configuration"}},
 		{"reachable address", "", startFlags{kafka: "0.0.0.0:9092"}, []string{"--insecure", "127.0.0.1"}},
 		{"no port", "", startFlags{connect: "localhost"}, []string{"HOST:PORT"}},
+		{"negative port base", "", startFlags{portBase: -1}, []string{"--port-base -1"}},
 		{"bad set", "", startFlags{set: []string{"x=1"}}, []string{"section.key=value"}},
 		{"bad set section", "", startFlags{set: []string{"nod.x=1"}}, []string{"did you mean node?"}},
 		{"too little memory", "", startFlags{set: []string{"node.memory=1M"}}, []string{"96 MiB"}},

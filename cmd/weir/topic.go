@@ -72,10 +72,7 @@ func newTopicCreate(c *cli) *cobra.Command {
 				if ifAbsent && r.Err != nil && strings.Contains(r.Err.Error(), "TOPIC_ALREADY_EXISTS") {
 					return r.Topic, nil
 				}
-				if r.Err != nil && r.ErrMessage != "" {
-					return r.Topic, fmt.Errorf("%w: %s", r.Err, r.ErrMessage)
-				}
-				return r.Topic, r.Err
+				return r.Topic, explained(r.Err, r.ErrMessage)
 			})
 		})
 	}}
@@ -249,6 +246,14 @@ func topicConfig(ctx context.Context, adm *kadm.Client, topic string) (map[strin
 	return out, nil
 }
 
+// explained adds what a broker says to the error that it answers.
+func explained(err error, message string) error {
+	if err == nil || message == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, message)
+}
+
 func newTopicAlter(c *cli) *cobra.Command {
 	var config, remove []string
 	var partitions int
@@ -271,16 +276,16 @@ func newTopicAlter(c *cli) *cobra.Command {
 			if len(alters) > 0 {
 				answers, err := adm.AlterTopicConfigs(cmd.Context(), alters, args[0])
 				if err == nil && len(answers) > 0 {
-					err = answers[0].Err
+					err = explained(answers[0].Err, answers[0].ErrMessage)
 				}
 				if err != nil {
 					return fmt.Errorf("alter configuration of %s: %w", args[0], err)
 				}
 			}
-			if partitions > 0 {
+			if partitions != 0 {
 				answers, err := adm.UpdatePartitions(cmd.Context(), partitions, args[0])
 				if err == nil {
-					err = answers.Error()
+					err = explained(answers[args[0]].Err, answers[args[0]].ErrMessage)
 				}
 				if err != nil {
 					return fmt.Errorf("set partitions of %s to %d: %w", args[0], partitions, err)

@@ -1,8 +1,17 @@
-// Command bench prints the figures that weir is judged by, each beside the physical limit measured in the same run.
+// Command bench prints the figures that weir is judged by, each beside the physical limit measured in the same run and,
+// where there is one, beside a peer that does the same work in the same minutes.
 //
-// It runs the built binary as a black box: start-up and idle memory, the durable rate of synchronous producers beside
-// the disk's own fdatasync, and PostgreSQL change events beside pg_recvlogical reading the same WAL with the same slot
-// options. Nothing is asserted: machines are shared and noisy, so the ratios and the CPU seconds are the figures to quote.
+// It runs servers as black boxes: the built weir, and the peers by the scripts in ../peers. The central type is scenario:
+// one comparison, one Go file of one shape. Its measure prepares a server, runs the load, has a foreign tool (kcat, psql,
+// sha256sum) count and hash what arrived, and answers figures; the framework calls it for side A, side B and again, keeps
+// every sample in a file, and reports medians with their spread. A measurement is the smaller sister: weir alone beside
+// a limit, printed as lines.
 //
-// Usage: bench [-weir bin/weir] [-dir FOLDER] [-pg HOST:PORT] [-rows N] [idle|produce|postgres …]
+// Invariants: a run whose answer is wrong is an error, never a figure; a peer that can't be had or started is "not run:
+// why", never a win; both sides get the same settings, named in the report; nothing is asserted about speed, since
+// machines are shared and noisy: the ratios and the CPU seconds are the figures to quote, and the A/A pair (weir against
+// weir) says how far to trust them. A run that was stopped goes on with the next sample.
+//
+// Neighbours: ../peers and ../services start servers, bench.sh calls this with their addresses, RESULTS.md is the last
+// report that was worth keeping.
 package main

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -16,24 +15,24 @@ const (
 func (b *bench) idle(ctx context.Context) error {
 	var starts []time.Duration
 	for i := range coldStarts {
-		p, err := b.startWeir(ctx)
+		s, err := b.startWeir(ctx, allCores())
 		if err != nil {
 			return err
 		}
-		starts = append(starts, p.ready)
+		starts = append(starts, s.ready)
 		if i == coldStarts-1 {
 			time.Sleep(settle)
-			before := cpuSeconds(p.cmd.Process.Pid)
+			before := s.usage()
 			time.Sleep(settle)
-			now, _ := p.rssMiB()
-			fmt.Printf("idle: %.1f MiB resident, %.1f %% of a core\n", now, 100*(cpuSeconds(p.cmd.Process.Pid)-before)/settle.Seconds())
+			now := s.usage()
+			b.say("idle: %.1f MiB resident, %.1f %% of a core", now.rssMiB, 100*(now.cpuSeconds-before.cpuSeconds)/settle.Seconds())
 		}
-		if err := p.stop(); err != nil {
+		if err := s.stop(); err != nil {
 			return err
 		}
 	}
 	slices.Sort(starts)
-	fmt.Printf("cold start to ready: median %d ms of %d (min %d, max %d)\n", starts[coldStarts/2].Milliseconds(), coldStarts,
+	b.say("cold start to ready: median %d ms of %d (min %d, max %d)", starts[coldStarts/2].Milliseconds(), coldStarts,
 		starts[0].Milliseconds(), starts[coldStarts-1].Milliseconds())
 	return nil
 }

@@ -1,119 +1,67 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// weirProcess is a running weir start with a data folder of its own.
-type weirProcess struct {
-	cmd   *exec.Cmd
-	dir   string
-	base  int
-	log   bytes.Buffer
-	ready time.Duration // from fork to /readyz
+// usage is what processes have used so far, summed over them and all their threads.
+type usage struct {
+	cpuSeconds   float64 // user and system
+	writtenBytes float64 // sent to the disk by /proc/PID/io
+	rssMiB       float64 // resident now
+	peakMiB      float64 // sum of each one's own peak
 }
 
-// freeBase finds four ports in a row that nobody listens on.
-func freeBase() (int, error) {
-	for base := 23000; base < 30000; base += 4 {
-		free := true
-		for i := range 4 {
-			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i))
-			if err != nil {
-				free = false
-				break
-			}
-			ln.Close()
-		}
-		if free {
-			return base, nil
-		}
+// usageOf reads /proc; a process that is gone counts nothing.
+func usageOf(pids ...int) usage {
+	var u usage
+	for _, pid := range pids {
+		now, peak := rssMiB(pid)
+		u.cpuSeconds += cpuSeconds(pid)
+		u.writtenBytes += writtenBytes(pid)
+		u.rssMiB += now
+		u.peakMiB += peak
 	}
-	return 0, errors.New("no four free ports in a row")
+	return u
 }
-
-// startWeir starts a node and waits until it is ready.
-func (b *bench) startWeir(ctx context.Context) (*weirProcess, error) {
-	base, err := freeBase()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp(b.dir, "weir-bench-")
-	if err != nil {
-		return nil, err
-	}
-	p := &weirProcess{dir: dir, base: base}
-	p.cmd = exec.Command(b.weir, "start", "--data", filepath.Join(dir, "data"), "--port-base", strconv.Itoa(base), "--set", "node.log.level=WARN")
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	began := time.Now()
-	if err := p.cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", b.weir, err), os.RemoveAll(dir))
-	}
-	for time.Since(began) < 30*time.Second && ctx.Err() == nil {
-		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", base+3))
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				p.ready = time.Since(began)
-				return p, nil
-			}
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return nil, errors.Join(fmt.Errorf("not ready after 30 s: %s", p.log.String()), p.stop())
-}
-
-// stop ends the process and removes its data.
-func (p *weirProcess) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // gone already is fine
-	done := make(chan struct{})
-	go func() {
-		_ = p.cmd.Wait() // its exit status does not matter here
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(20 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-done
-	}
-	return os.RemoveAll(p.dir)
-}
-
-func (p *weirProcess) kafka() string { return fmt.Sprintf("127.0.0.1:%d", p.base) }
 
 // rssMiB is resident memory now and at its peak.
-func (p *weirProcess) rssMiB() (now, peak float64) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0
-	}
-	for line := range strings.SplitSeq(string(b), "\n") {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseFloat(f[1], 64)
-		switch f[0] {
-		case "VmRSS:":
-			now = kib / 1024
-		case "VmHWM:":
-			peak = kib / 1024
+func rssMiB(pid int) (now, peak float64) {
+	for name, value := range procFields(fmt.Sprintf("/proc/%d/status", pid)) {
+		switch name {
+		case "VmRSS":
+			now = value / 1024
+		case "VmHWM":
+			peak = value / 1024
 		}
 	}
 	return now, peak
+}
+
+func writtenBytes(pid int) float64 { return procFields(fmt.Sprintf("/proc/%d/io", pid))["write_bytes"] }
+
+// procFields reads lines of the form "name: number …".
+func procFields(path string) map[string]float64 {
+	found := map[string]float64{}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return found
+	}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		name, rest, _ := strings.Cut(line, ":")
+		if f := strings.Fields(rest); len(f) > 0 {
+			if value, err := strconv.ParseFloat(f[0], 64); err == nil {
+				found[name] = value
+			}
+		}
+	}
+	return found
 }
 
 // cpuSeconds is user plus system time of a process so far.
@@ -131,4 +79,38 @@ func cpuSeconds(pid int) float64 {
 	user, _ := strconv.ParseFloat(f[11], 64)
 	system, _ := strconv.ParseFloat(f[12], 64)
 	return (user + system) / ticksPerSecond
+}
+
+// pinClient keeps this process, and so every load it makes, on one core; the answer undoes it. Threads that are made
+// later inherit the mask of the one that makes them, hence the second pass.
+func pinClient(core int) (undo func(), err error) {
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, fmt.Errorf("read affinity: %w", err)
+	}
+	one.Set(core)
+	procs := runtime.GOMAXPROCS(1)
+	if err := pinThreads(&one); err != nil {
+		return nil, err
+	}
+	return func() {
+		_ = pinThreads(&before) // the mask was ours to begin with
+		runtime.GOMAXPROCS(procs)
+	}, nil
+}
+
+func pinThreads(set *unix.CPUSet) error {
+	for range 2 {
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return fmt.Errorf("list threads: %w", err)
+		}
+		for _, t := range threads {
+			id, _ := strconv.Atoi(t.Name())
+			if err := unix.SchedSetaffinity(id, set); err != nil && err != unix.ESRCH {
+				return fmt.Errorf("pin thread %d: %w", id, err)
+			}
+		}
+	}
+	return nil
 }

@@ -2,22 +2,18 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sys/unix"
 )
 
 const (
 	producers   = 64
 	recordBytes = 1024
-	syncs       = 2000
 )
 
 // produce measures 64 producers, each with one record in flight, all acknowledged from disk; before and after it the
@@ -27,14 +23,13 @@ func (b *bench) produce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := b.startWeir(ctx)
+	s, err := b.startWeir(ctx, allCores())
 	if err != nil {
 		return err
 	}
-	rate, latencies, err := b.synchronous(ctx, p)
-	cpu := cpuSeconds(p.cmd.Process.Pid)
-	_, peak := p.rssMiB()
-	if err := errorsOf(err, p.stop()); err != nil {
+	rate, latencies, err := b.synchronous(ctx, s)
+	used := s.usage()
+	if err := errors.Join(err, s.stop()); err != nil {
 		return err
 	}
 	after, err := diskSyncs(b.dir)
@@ -42,15 +37,15 @@ func (b *bench) produce(ctx context.Context) error {
 		return err
 	}
 	disk := (before.perSecond + after.perSecond) / 2
-	fmt.Printf("disk: %.0f fdatasync/s of 4 KiB (before %.0f, after %.0f), p50 %v, p99 %v\n", disk, before.perSecond, after.perSecond,
+	b.say("disk: %.0f fdatasync/s of 4 KiB (before %.0f, after %.0f), p50 %v, p99 %v", disk, before.perSecond, after.perSecond,
 		after.p50.Round(time.Microsecond), after.p99.Round(time.Microsecond))
-	fmt.Printf("64 synchronous producers, 1 KiB, acks=all, synced: %.0f records/s = %.1f per fdatasync of the disk; p50 %v, p99 %v; %.2f CPU s, peak %.0f MiB\n",
-		rate, rate/disk, latencies[len(latencies)/2].Round(time.Microsecond), latencies[len(latencies)*99/100].Round(time.Microsecond), cpu, peak)
+	b.say("64 synchronous producers, 1 KiB, acks=all, synced: %.0f records/s = %.1f per fdatasync of the disk; p50 %v, p99 %v; %.2f CPU s, peak %.0f MiB",
+		rate, rate/disk, latencies[len(latencies)/2].Round(time.Microsecond), latencies[len(latencies)*99/100].Round(time.Microsecond), used.cpuSeconds, used.peakMiB)
 	return nil
 }
 
-func (b *bench) synchronous(ctx context.Context, p *weirProcess) (rate float64, latencies []time.Duration, err error) {
-	first, err := kgo.NewClient(kgo.SeedBrokers(p.kafka()))
+func (b *bench) synchronous(ctx context.Context, s *server) (rate float64, latencies []time.Duration, err error) {
+	first, err := kgo.NewClient(kgo.SeedBrokers(s.kafka))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -68,11 +63,11 @@ func (b *bench) synchronous(ctx context.Context, p *weirProcess) (rate float64, 
 	began := time.Now()
 	for i := range producers {
 		group.Go(func() {
-			took, err := oneProducer(ctx, p.kafka(), int32(i%6), each, value)
+			took, err := oneProducer(ctx, s.kafka, int32(i%6), each, value)
 			mu.Lock()
 			defer mu.Unlock()
 			latencies = append(latencies, took...)
-			fault = errorsOf(fault, err)
+			fault = errors.Join(fault, err)
 		})
 	}
 	group.Wait()
@@ -98,41 +93,4 @@ func oneProducer(ctx context.Context, addr string, partition int32, n int, value
 		took = append(took, time.Since(began))
 	}
 	return took, nil
-}
-
-// diskRate is what one file on the disk does.
-type diskRate struct {
-	perSecond float64
-	p50, p99  time.Duration
-}
-
-func diskSyncs(dir string) (diskRate, error) {
-	f, err := os.Create(filepath.Join(dir, "weir-bench-fdatasync"))
-	if err != nil {
-		return diskRate{}, err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	const size = 32 << 20
-	if _, err := f.Write(make([]byte, size)); err != nil {
-		return diskRate{}, err
-	}
-	if err := f.Sync(); err != nil {
-		return diskRate{}, err
-	}
-	block, took := make([]byte, 4096), make([]time.Duration, 0, syncs)
-	began := time.Now()
-	for i := range syncs {
-		one := time.Now()
-		if _, err := f.WriteAt(block, int64(i)*4096%size); err != nil {
-			return diskRate{}, err
-		}
-		if err := unix.Fdatasync(int(f.Fd())); err != nil {
-			return diskRate{}, err
-		}
-		took = append(took, time.Since(one))
-	}
-	rate := float64(syncs) / time.Since(began).Seconds()
-	slices.Sort(took)
-	return diskRate{rate, took[syncs/2], took[syncs*99/100]}, nil
 }

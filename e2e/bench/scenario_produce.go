@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How a run's time is shared out.
+const (
+	floodPart    = 0.5
+	drainPart    = 0.3
+	openLoopPart = 0.2
+)
+
+const producePartitions = 6
+
+// produceScenario floods a topic, reads it back, then writes at a fixed rate; server and client on a core each.
+func produceScenario(name string, sizeBytes, perSecond int, sides []side, pairs []pair) scenario {
+	run := flood{name: name, partitions: producePartitions, sizeBytes: sizeBytes, perSecond: perSecond, pinned: true}
+	return scenario{
+		name:  name,
+		title: fmt.Sprintf("produce and consume, records of %d bytes", sizeBytes),
+		settings: []string{
+			"the broker has core 0, the client (franz-go, idempotent, acks=all, no compression, batches to 1 MiB, linger 5 ms) has core 1",
+			fmt.Sprintf("%d partitions, replication 1; reading follows writing, so from the page cache", producePartitions),
+			fmt.Sprintf("latency: open loop, %d records/s, linger 0, from the moment each record is due; the first quarter left out", perSecond),
+		},
+		sides: sides, pairs: pairs, pinned: true,
+		limit: logLimits, measure: run.measure,
+	}
+}
+
+// flood is a run of writing, reading and writing at a fixed rate.
+type flood struct {
+	name       string
+	partitions int
+	sizeBytes  int
+	perSecond  int // of the open loop
+	pinned     bool
+}
+
+func (f flood) measure(ctx context.Context, b *bench, sd side) (got sample, err error) {
+	cores := allCores()
+	if f.pinned {
+		cores = "0"
+	}
+	s, err := b.start(ctx, sd, cores)
+	if err != nil {
+		return sample{}, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	began := time.Now()
+	if err := createTopic(ctx, s.kafka, f.partitions); err != nil {
+		return sample{}, err
+	}
+	created := time.Since(began)
+	profiled := b.profileOf(ctx, f.name, sd, s, part(b.seconds, floodPart))
+	l := newLoad(f.partitions, f.sizeBytes)
+	if got.Figures, err = f.figures(ctx, b, s, l); err != nil {
+		return sample{}, err
+	}
+	if f.partitions > producePartitions {
+		got.Figures = append(got.Figures, lower("create", "topic created", "ms", float64(created.Microseconds())/1000))
+	}
+	if err := profiled(); err != nil {
+		return sample{}, err
+	}
+	got.Verified, err = l.verify(ctx, s.kafka)
+	return got, err
+}
+
+func (f flood) figures(ctx context.Context, b *bench, s *server, l *load) ([]figure, error) {
+	idle := s.usage()
+	wrote, err := l.flood(ctx, s.kafka, part(b.seconds, floodPart))
+	if err != nil {
+		return nil, err
+	}
+	afterWrite, inBytes, inRecords := s.usage(), float64(l.records()*int64(f.sizeBytes)), float64(l.records())
+	gotBytes, gotRecords, read, err := l.drain(ctx, s.kafka, part(b.seconds, drainPart))
+	if err != nil {
+		return nil, err
+	}
+	afterRead := s.usage()
+	due, err := l.openLoop(ctx, s.kafka, f.perSecond, part(b.seconds, openLoopPart))
+	if err != nil {
+		return nil, err
+	}
+	end := s.usage()
+	figures := []figure{
+		higher("produce", "produce", "MB/s", inBytes/1e6/wrote.Seconds()),
+		higher("produce_records", "produce", "records/s", inRecords/wrote.Seconds()),
+		lower("produce_cpu", "server CPU, produce", "s/GB", (afterWrite.cpuSeconds-idle.cpuSeconds)/inBytes*1e9),
+		higher("consume", "consume", "MB/s", float64(gotBytes)/1e6/read.Seconds()),
+		higher("consume_records", "consume", "records/s", float64(gotRecords)/read.Seconds()),
+		lower("consume_cpu", "server CPU, consume", "s/GB", (afterRead.cpuSeconds-afterWrite.cpuSeconds)/float64(max(gotBytes, 1))*1e9),
+	}
+	figures = append(figures, latencyFigures("open", fmt.Sprintf("acknowledged, %d/s", f.perSecond), due)...)
+	return append(figures,
+		lower("peak", "peak RSS", "MiB", end.peakMiB),
+		lower("disk", "written to disk per byte", "bytes", (afterWrite.writtenBytes-idle.writtenBytes)/inBytes)), nil
+}
+
+// part of a run's seconds.
+func part(seconds int, share float64) time.Duration {
+	return time.Duration(float64(seconds) * share * float64(time.Second))
+}
+
+// partitionsScenario is the same flood over many partitions, nothing pinned.
+func partitionsScenario(partitions int, sides []side, pairs []pair) scenario {
+	run := flood{name: fmt.Sprintf("partitions-%d", partitions), partitions: partitions, sizeBytes: 1024, perSecond: 2000}
+	return scenario{
+		name:  run.name,
+		title: fmt.Sprintf("one topic of %d partitions, records of 1024 bytes", partitions),
+		settings: []string{
+			"server and client share all cores; franz-go, idempotent, acks=all, no compression, batches to 1 MiB, linger 5 ms",
+			"every partition is counted, the first few are hashed",
+			fmt.Sprintf("latency: open loop, %d records/s, linger 0", run.perSecond),
+		},
+		sides: sides, pairs: pairs, limit: logLimits, measure: run.measure,
+	}
+}

@@ -7,7 +7,7 @@ SHELL := /bin/bash
 FUZZTIME ?= 30s
 KILLS    ?= 10
 
-.PHONY: help build check lint unit test demo demo-stop demo-kill bench fuzz soak clean
+.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report fuzz soak clean
 
 help:
 	@echo 'make build      bin/weir, one static binary'
@@ -16,7 +16,10 @@ help:
 	@echo 'make demo-stop  ends what the demo has started'
 	@echo 'make test       unit tests with the race detector, scenarios on real services, the demo with two kills'
 	@echo 'make check      format, vet, lint, unit tests with the race detector'
-	@echo 'make bench      figures: memory, start, durable rate, change data capture'
+	@echo 'make interop    real foreign clients against weir: a table of client and feature'
+	@echo 'make bench      figures beside the machine'"'"'s limits and kfake: memory, start, rates, change data capture'
+	@echo 'make bench-peers   the same work beside Apache Kafka, Connect and Debezium, under an hour (RESUME=1 goes on)'
+	@echo 'make bench-report  e2e/bench/RESULTS.md from the stored results'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make soak       what takes too long for make test'
 
@@ -47,9 +50,22 @@ lint:
 	go vet ./...
 	go tool -modfile=.ci/lint/go.mod golangci-lint run ./...
 
+# TARGET=kafka tries the same on Apache Kafka; CLIENTS='kcat sarama' tries these only.
+interop: build
+	@e2e/services/install.sh demo
+	@e2e/interop/interop.sh $(TARGET)
+
+# SCENARIO=name picks one or several, BENCH_SECONDS and BENCH_ROUNDS make runs shorter.
 bench: build
 	@e2e/services/install.sh demo
-	@e2e/bench/bench.sh
+	@e2e/bench/bench.sh limits $(SCENARIO)
+
+bench-peers: build
+	@e2e/services/install.sh demo
+	@e2e/bench/bench.sh peers $(SCENARIO)
+
+bench-report:
+	@e2e/bench/bench.sh report
 
 # Each target has the machine to itself for FUZZTIME; what it finds is written to
 # the package's testdata and belongs into a commit.

@@ -17,7 +17,6 @@ settings() {
   shift 2
   cat <<EOF
 clusters=source,target
-plugin.discovery=service_load
 source.bootstrap.servers=$source
 target.bootstrap.servers=$target
 source->target.enabled=true

@@ -12,7 +12,7 @@ import (
 
 // The checkpoint file. All integers are big-endian; counts and lengths are u32.
 //
-//	magic "WEIRCKPT" [8] | version u32 = 1
+//	magic "WEIRCKPT" [8] | version u32 = 2
 //	salt u64 | generation u64 | round u64 | next log number u64
 //	hard state: length, bytes
 //	logs: count, then each as: length, entry
@@ -21,11 +21,13 @@ import (
 // An entry, exact as of the log's frame sequence:
 //
 //	topic id [16] | partition i32 | number u64 | sequence u64 | name: length, bytes
-//	start i64 | end i64 | next file u64 | closed u8
-//	segments:  count, {file u64, base i64, end i64, size i64, created ms i64, max timestamp i64}
+//	start i64 | end i64 | next file u64 | closed u8 | compacted end i64 | tombstones' horizon ms i64
+//	segments:  count, {file u64, base i64, end i64, size i64, created ms i64, max timestamp i64, version u32}
 //	epochs:    count, {epoch i32, start i64}
 //	producers: count, {id i64, epoch i16, next sequence i32, last seen ms i64,
 //	           batches u8, {first i32, last i32, base i64, last offset i64, timestamp i64}}
+//
+// Version 1 is read too: it has neither the two of compaction nor the segments' version.
 type checkpointHead struct {
 	salt, generation uint64
 	round            Ticket // rounds up to here need no replay
@@ -36,9 +38,9 @@ type checkpointHead struct {
 
 const (
 	checkpointMagic    = "WEIRCKPT"
-	checkpointVersion  = 1
+	checkpointVersion  = 2
 	maxCheckpointBytes = 1 << 30
-	segmentEntryBytes  = 48
+	segmentEntryBytes  = 48 // without the version
 	epochEntryBytes    = 12
 	producerHeadBytes  = 23
 	producerBatchBytes = 32
@@ -118,13 +120,8 @@ func (l *Log) appendEntry(b []byte) []byte {
 		closed = 1
 	}
 	b = append(b, closed)
-	b = be.AppendUint32(b, uint32(len(l.segments)))
-	for i := range l.segments {
-		g := &l.segments[i]
-		for _, v := range []int64{int64(g.file), g.base, g.end, g.size, g.createdMs, g.maxTimestamp} {
-			b = be.AppendUint64(b, uint64(v))
-		}
-	}
+	b = be.AppendUint64(be.AppendUint64(b, uint64(l.cleaned)), uint64(l.horizonMs))
+	b = appendSegments(b, l.segments)
 	if l.store.hooks.forgetState {
 		return append(b, make([]byte, 8)...)
 	}
@@ -202,16 +199,16 @@ func (d *decoder) count(eachBytes int) int {
 }
 
 // decodeCheckpoint reads the file's head and the logs' entries. The error is a cause for a CorruptError.
-func decodeCheckpoint(data []byte) (head checkpointHead, entries [][]byte, err error) {
+func decodeCheckpoint(data []byte) (head checkpointHead, entries [][]byte, version uint32, err error) {
 	if len(data) < len(checkpointMagic)+8 || string(data[:len(checkpointMagic)]) != checkpointMagic {
-		return head, nil, fmt.Errorf("not a checkpoint")
+		return head, nil, 0, fmt.Errorf("not a checkpoint")
 	}
-	if v := binary.BigEndian.Uint32(data[len(checkpointMagic):]); v != checkpointVersion {
-		return head, nil, fmt.Errorf("checkpoint version %d is not known", v)
+	if version = binary.BigEndian.Uint32(data[len(checkpointMagic):]); version < 1 || version > checkpointVersion {
+		return head, nil, 0, fmt.Errorf("checkpoint version %d is not known", version)
 	}
 	body, sum := data[:len(data)-4], binary.BigEndian.Uint32(data[len(data)-4:])
 	if got := crc32.Checksum(body, castagnoli); got != sum {
-		return head, nil, fmt.Errorf("crc %08x, stored %08x", got, sum)
+		return head, nil, 0, fmt.Errorf("crc %08x, stored %08x", got, sum)
 	}
 	d := &decoder{data: body[len(checkpointMagic)+4:]}
 	head = checkpointHead{salt: d.u64(), generation: d.u64(), round: Ticket(d.u64()), nextNumber: d.u64()}
@@ -222,13 +219,13 @@ func decodeCheckpoint(data []byte) (head checkpointHead, entries [][]byte, err e
 		entries = append(entries, d.sized())
 	}
 	if d.bad || len(d.data) != 0 {
-		return head, nil, fmt.Errorf("lengths don't fit")
+		return head, nil, 0, fmt.Errorf("lengths don't fit")
 	}
-	return head, entries, nil
+	return head, entries, version, nil
 }
 
 // decodeEntry fills a new log.
-func (l *Log) decodeEntry(entry []byte) error {
+func (l *Log) decodeEntry(entry []byte, version uint32) error {
 	d := &decoder{data: entry}
 	copy(l.id.Topic[:], d.take(16))
 	l.id.Partition = int32(d.u32())
@@ -237,7 +234,10 @@ func (l *Log) decodeEntry(entry []byte) error {
 	l.start, l.end, l.nextFile = d.i64(), d.i64(), d.u64()
 	l.closed = d.take(1)[0] != 0
 	l.durableEnd = l.end
-	l.segments = decodeSegments(d)
+	if version > 1 {
+		l.cleaned, l.horizonMs = d.i64(), d.i64()
+	}
+	l.segments = decodeSegments(d, version)
 	for range d.count(epochEntryBytes) {
 		l.epochs = append(l.epochs, epochStart{int32(d.u32()), d.i64()})
 	}
@@ -248,9 +248,13 @@ func (l *Log) decodeEntry(entry []byte) error {
 	return l.checkEntry()
 }
 
-func decodeSegments(d *decoder) (segments []segment) {
+func decodeSegments(d *decoder, version uint32) (segments []segment) {
 	for range d.count(segmentEntryBytes) {
-		segments = append(segments, segment{file: d.u64(), base: d.i64(), end: d.i64(), size: d.i64(), createdMs: d.i64(), maxTimestamp: d.i64()})
+		g := segment{file: d.u64(), base: d.i64(), end: d.i64(), size: d.i64(), createdMs: d.i64(), maxTimestamp: d.i64()}
+		if version > 1 {
+			g.version = d.u32()
+		}
+		segments = append(segments, g)
 	}
 	return segments
 }
@@ -278,7 +282,7 @@ func decodeProducers(d *decoder) (t producerTable) {
 
 // checkEntry looks for what no store writes.
 func (l *Log) checkEntry() error {
-	ok := l.start >= 0 && l.start <= l.end && l.number > 0 && l.nextFile > 0
+	ok := l.start >= 0 && l.start <= l.end && l.number > 0 && l.nextFile > 0 && l.cleaned >= 0 && l.cleaned <= l.end
 	for i := range l.segments {
 		g := &l.segments[i]
 		ok = ok && g.size > 0 && g.base >= 0 && g.base < g.end && g.end <= l.end && g.file > 0 && g.file < l.nextFile

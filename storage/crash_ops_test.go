@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -38,9 +39,11 @@ func (r *crashRun) operation(mayCommit bool) string {
 		return r.drop(id)
 	case n < 36:
 		return r.setHardState()
-	case n < 44:
+	case n < 42 && mayCommit && !r.isCompacting:
+		return r.compact()
+	case n < 49:
 		return r.appendAt(id, l)
-	case n < 46:
+	case n < 51:
 		return r.readLive(id, l)
 	}
 	return r.append(id, l)
@@ -49,6 +52,29 @@ func (r *crashRun) operation(mayCommit bool) string {
 // allowed says that an error needs no explanation: the disk has crashed, or there is no room.
 func (r *crashRun) allowed(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, ErrDiskFull) || r.disk.Crashed() && (errors.Is(err, ErrStoreFailed) || errors.Is(err, vfs.ErrCrashed))
+}
+
+// deleteRetention is short for the test's clock.
+const deleteRetention = 20 * time.Second
+
+// compact runs one compaction; what it does, the model learns from its frame.
+func (r *crashRun) compact() string {
+	wasFull := r.wasFull
+	r.planned = r.live.clone()
+	r.isCompacting, r.wasFull = true, false
+	_, err := r.store.Compact(context.Background(), r.now)
+	isFull := r.wasFull && vfs.IsFull(err)
+	r.isCompacting, r.wasFull = false, wasFull
+	if err != nil && !r.allowed(err) && !isFull {
+		return fmt.Sprintf("compact: %v", err)
+	}
+	for _, id := range r.live.sortedIDs() { // a failed one needn't wait
+		l := r.store.Log(id)
+		l.mu.Lock()
+		l.compactAfter = time.Time{}
+		l.mu.Unlock()
+	}
+	return ""
 }
 
 func (r *crashRun) create() string {
@@ -62,6 +88,12 @@ func (r *crashRun) create() string {
 		cfg.RetentionBytes = 3000
 	case 1:
 		cfg.Retention = 10 * time.Second
+	}
+	if id.Topic[0]%2 == 0 {
+		cfg.Cleanup, cfg.DeleteRetention, cfg.MinDirtyRatio = cfg.Cleanup|CleanupCompact, deleteRetention, 0.1
+		if cfg.RetentionBytes > 0 || cfg.Retention > 0 {
+			cfg.Cleanup |= CleanupDelete
+		}
 	}
 	name := fmt.Sprintf("topic-%d", id.Topic[0])
 	l, err := r.store.OpenLog(id, name, cfg)
@@ -79,7 +111,7 @@ func (r *crashRun) create() string {
 // append sends a client's batch: plain, or of an idempotent producer, right or wrong.
 func (r *crashRun) append(id LogID, l *Log) string {
 	m := r.live.logs[id]
-	tb := testBatch{records: 1 + r.rng.IntN(4), valueBytes: r.rng.IntN(120), fill: byte(r.rng.IntN(256)), timestamp: r.now.UnixMilli()}
+	tb := testBatch{records: 1 + r.rng.IntN(4), valueBytes: r.rng.IntN(120), fill: byte(r.rng.IntN(256)), timestamp: r.now.UnixMilli(), manyKeys: m.compact}
 	if r.rng.IntN(25) == 0 {
 		tb.valueBytes = 1000 + r.rng.IntN(2500)
 	}
@@ -150,7 +182,7 @@ func (r *crashRun) aimProducer(tb *testBatch, m *modelLog) (*modelSent, error) {
 // appendAt sends a follower's batch, sometimes behind a gap.
 func (r *crashRun) appendAt(id LogID, l *Log) string {
 	m := r.live.logs[id]
-	tb := testBatch{records: 1 + r.rng.IntN(3), valueBytes: r.rng.IntN(100), fill: byte(r.rng.IntN(256)), timestamp: r.now.UnixMilli(), base: m.end}
+	tb := testBatch{records: 1 + r.rng.IntN(3), valueBytes: r.rng.IntN(100), fill: byte(r.rng.IntN(256)), timestamp: r.now.UnixMilli(), base: m.end, manyKeys: m.compact}
 	if r.rng.IntN(3) == 0 {
 		tb.base += int64(r.rng.IntN(20))
 	}

@@ -31,10 +31,12 @@ type crashRun struct {
 	acked Ticket
 
 	isFlushing, wasFull  bool
-	isFull               bool // while opening
+	isCompacting         bool
+	planned              *model // when the compaction began
+	isFull               bool   // while opening
 	isNested, isOwnStart bool
 	trace                []string
-	frames               int
+	frames, compactions  int
 }
 
 type modelOp struct {
@@ -68,6 +70,8 @@ func (r *crashRun) options() Options {
 	o.TailBytes = 64 << 10
 	o.fewFiles = 1 + r.rng.IntN(8)
 	o.OpenFiles = 1 + r.rng.IntN(4)
+	o.CompactionMapBytes = int64(keyBytes * (1 + r.rng.IntN(8)))
+	o.CompactionBytesPerSecond = -1
 	if r.rng.IntN(8) == 0 {
 		o.TailBytes = 2 << 10 // replay spills
 	}
@@ -251,11 +255,19 @@ func (r *crashRun) onFrame(f *frame, t Ticket) {
 		apply(r.live)
 		r.ops = append(r.ops, modelOp{t, apply})
 	}
+	if f.kind == frameCompact {
+		id, end, now, producers := f.id, f.end, r.now, r.planned.logs[f.id].producers
+		r.note("compaction of %d up to %d in round %d", id.Topic[0], end, t)
+		r.compactions++
+		apply := func(m *model) { m.logs[id].compaction(end, producers, now, deleteRetention) }
+		apply(r.live)
+		r.ops = append(r.ops, modelOp{t, apply})
+	}
 }
 
 // inject lets operations happen between the calls of a flush.
 func (r *crashRun) inject(op vfs.Op) error {
-	if !r.isFlushing || r.isNested || op.Kind == vfs.OpRead {
+	if !r.isFlushing && !r.isCompacting || r.isNested || op.Kind == vfs.OpRead {
 		return nil
 	}
 	if r.rng.IntN(60) == 0 && mayBeFull(op) {
@@ -269,6 +281,12 @@ func (r *crashRun) inject(op vfs.Op) error {
 	r.isNested = true
 	defer func() { r.isNested = false }()
 	mayCommit := !strings.Contains(op.Path, "/wal")
+	if r.isCompacting && !r.isFlushing && r.rng.IntN(3) == 0 {
+		r.note("flush during a compaction")
+		if err := r.store.Flush(r.now); err != nil && !r.disk.Crashed() {
+			panic(fmt.Sprintf("flush during a compaction: %v", err))
+		}
+	}
 	for range 1 + r.rng.IntN(3) {
 		if fault := r.operation(mayCommit); fault != "" {
 			panic(fault)
@@ -349,19 +367,20 @@ func TestCrashes(t *testing.T) {
 		}
 		return
 	}
-	frames, crashes, late := 0, 0, 0
+	frames, crashes, late, compactions := 0, 0, 0, 0
 	for seed := range uint64(seeds(t, 500)) {
 		fault, r := runSeed(seed, hooks{})
 		if fault != "" {
 			t.Fatalf("WEIR_SEED=%d: %s", seed, fault)
 		}
 		frames += r.frames
+		compactions += r.compactions
 		trace := strings.Join(r.trace, "\n")
 		crashes += strings.Count(trace, "crash")
 		late += strings.Count(trace, "settle")
 	}
-	t.Logf("%d frames, %d crashes", frames, crashes)
-	if late == 0 {
-		t.Error("no history opened on a full disk")
+	t.Logf("%d frames, %d crashes, %d compactions", frames, crashes, compactions)
+	if late == 0 || compactions == 0 {
+		t.Errorf("%d histories opened on a full disk, %d compactions", late, compactions)
 	}
 }

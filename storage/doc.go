@@ -9,15 +9,17 @@
 // Invariants (tests and comments cite the numbers):
 //  1. What a ticket promised is there after any crash: the whole batch, at its offset.
 //  2. Nothing is there that was never appended; a round is there as a whole or not at all.
-//  3. A segment is written only with bytes whose frames are durable, and is cut or removed only
-//     after a durable checkpoint no longer names the bytes.
+//  3. A segment is written only with bytes whose frames are durable (a compaction's files are durable before the frame
+//     that names them), and is cut or removed only after a durable checkpoint no longer names the bytes.
 //  4. A checkpoint describes each log exactly as of one of its own frames (its sequence number), and
 //     is written only after that frame and every byte it names are durable.
 //  5. A write-ahead file is reused only after a durable checkpoint covers all its frames.
 //  6. A truncation closes the file it cuts: later bytes go to a file with a new number.
 //  7. No disk is touched under a log's or the store's mutex, but by Truncate's search for a position.
 //
-// The only goroutines are the two loops of (*Store).Run. Time comes in as an argument.
+// (*Store).Compact rewrites the closed segments of compacted logs, off that path (compact.go).
+//
+// The only goroutines are the three loops of (*Store).Run. Time comes in as an argument.
 // DESIGN.md beside this file has the formats, the lock order and the decisions.
 //
 // Neighbours: storage/vfs below; core/replica and core/meta above.

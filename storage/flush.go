@@ -389,7 +389,7 @@ func (s *Store) cut(c *capture) {
 			if err := s.opts.FS.Remove(p); err != nil && !vfs.IsNotExist(err) {
 				s.log.Warn("old segment stays until the next start", "file", p, "error", err)
 			}
-			s.files.evict(handleKey{c.log.number, g.file}) // after the removal: nobody can open it again
+			s.files.evict(handleKey{c.log.number, g.key}) // after the removal: nobody can open it again
 			continue
 		}
 		if err := s.truncateFile(p, g.size); err != nil && !vfs.IsNotExist(err) {
@@ -439,8 +439,8 @@ func (s *Store) removeFiles(number uint64, dir string) error {
 		if err := s.opts.FS.Remove(path.Join(dir, name)); err != nil {
 			return err
 		}
-		if file, ok := parseFileName(name); ok {
-			s.files.evict(handleKey{number, file})
+		if key, ok := parseFileName(name); ok {
+			s.files.evict(handleKey{number, key})
 		}
 	}
 	return nil

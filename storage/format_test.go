@@ -33,7 +33,23 @@ func goldenFrames() []frame {
 		{kind: frameStart, id: id, number: 9, seq: 5, prevEnd: 2, end: 1},
 		{kind: frameDrop, id: id, number: 9, seq: 6, prevEnd: 2},
 		{kind: frameHardState, body: []byte("term 3 vote 1")},
+		{kind: frameCompact, id: id, number: 9, seq: 7, prevEnd: 2, nowMs: 1700000000002, file: 3, place: 1700000003000, end: 40,
+			body: appendSegments(nil, []segment{{1, 2, 0, 20, 1000, 1700000000000, 1700000000500}})},
 	}
+}
+
+// undump is the inverse of hex.Dump.
+func undump(t *testing.T, dump string) (data []byte) {
+	t.Helper()
+	for line := range strings.Lines(dump) {
+		digits, _, _ := strings.Cut(line[8:], "|")
+		b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, b...)
+	}
+	return data
 }
 
 // encodeRound is a sealed round with the frames.
@@ -71,7 +87,7 @@ func TestGoldenRound(t *testing.T) {
 	}
 	golden(t, "round", data[:1024])
 	h, ok := parseRoundHeader(data, testSalt)
-	if !ok || h.round != 12 || h.synced != 11 || h.generation != testGeneration || h.frames != 7 {
+	if !ok || h.round != 12 || h.synced != 11 || h.generation != testGeneration || h.frames != 8 {
 		t.Fatalf("header %+v, %v", h, ok)
 	}
 	if _, ok := parseRoundHeader(data, testSalt+1); ok {
@@ -97,8 +113,8 @@ func TestGoldenRound(t *testing.T) {
 // goldenLog has one of everything that an entry holds.
 func goldenLog() *Log {
 	l := &Log{store: &Store{}, id: LogID{Topic: [16]byte{1, 2, 3}, Partition: 4}, name: "orders-4", number: 9, seq: 77, start: 5, end: 40, nextFile: 4, closed: true,
-		segments: []segment{{1, 0, 20, 1000, 1700000000000, 1700000000500}, {3, 22, 40, 2000, 1700000001000, -1}},
-		epochs:   epochCache{{2, 5}, {4, 30}}}
+		segments: []segment{{1, 2, 0, 20, 1000, 1700000000000, 1700000000500}, {3, 0, 22, 40, 2000, 1700000001000, -1}}, cleaned: 20, horizonMs: 1700000003000,
+		epochs: epochCache{{2, 5}, {4, 30}}}
 	l.producer = producerTable{}
 	b := Batch(testBatch{base: 30, producer: 8, producerEpoch: 1, sequence: 100, records: 3, timestamp: 1000}.build())
 	l.producer.apply(b, 1700000002000, 0)
@@ -113,12 +129,12 @@ func goldenCheckpoint() []byte {
 func TestGoldenCheckpoint(t *testing.T) {
 	data := goldenCheckpoint()
 	golden(t, "checkpoint", data)
-	head, entries, err := decodeCheckpoint(data)
-	if err != nil || head.round != 12 || string(head.hardState) != "term 3" || len(entries) != 1 {
+	head, entries, version, err := decodeCheckpoint(data)
+	if err != nil || head.round != 12 || string(head.hardState) != "term 3" || len(entries) != 1 || version != 2 {
 		t.Fatalf("%+v, %d entries, %v", head, len(entries), err)
 	}
 	l := &Log{store: &Store{}}
-	if err := l.decodeEntry(entries[0]); err != nil {
+	if err := l.decodeEntry(entries[0], version); err != nil {
 		t.Fatal(err)
 	}
 	if again := l.appendEntry(nil); !bytes.Equal(again, entries[0]) {
@@ -127,9 +143,30 @@ func TestGoldenCheckpoint(t *testing.T) {
 	for i := range data {
 		broken := append([]byte(nil), data...)
 		broken[i] ^= 0x10
-		if _, _, err := decodeCheckpoint(broken); err == nil {
+		if _, _, _, err := decodeCheckpoint(broken); err == nil {
 			t.Fatalf("a flipped bit in byte %d is not noticed", i)
 		}
+	}
+}
+
+// TestOldCheckpoint reads version 1, as it was written before there was compaction.
+func TestOldCheckpoint(t *testing.T) {
+	dump, err := os.ReadFile("testdata/checkpoint-v1.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := undump(t, string(dump))
+	_, entries, version, err := decodeCheckpoint(data)
+	if err != nil || version != 1 || len(entries) != 1 {
+		t.Fatalf("version %d, %d entries, %v", version, len(entries), err)
+	}
+	got, want := &Log{store: &Store{}}, goldenLog()
+	if err := got.decodeEntry(entries[0], version); err != nil {
+		t.Fatal(err)
+	}
+	want.cleaned, want.horizonMs, want.segments[0].version = 0, 0, 0
+	if !bytes.Equal(got.appendEntry(nil), want.appendEntry(nil)) {
+		t.Fatalf("read as %+v", got)
 	}
 }
 
@@ -143,7 +180,7 @@ func FuzzCheckpoint(f *testing.F) {
 			sum := crc32.Checksum(body, castagnoli)
 			data[len(body)], data[len(body)+1], data[len(body)+2], data[len(body)+3] = byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)
 		}
-		_, entries, err := decodeCheckpoint(data)
+		_, entries, _, err := decodeCheckpoint(data)
 		if err == nil {
 			data = nil
 			for _, e := range entries {
@@ -151,7 +188,7 @@ func FuzzCheckpoint(f *testing.F) {
 			}
 		}
 		l := &Log{store: &Store{}}
-		if err := l.decodeEntry(data); err == nil && !bytes.Equal(l.appendEntry(nil), data) && len(l.producer) == 0 {
+		if err := l.decodeEntry(data, checkpointVersion); err == nil && !bytes.Equal(l.appendEntry(nil), data) && len(l.producer) == 0 {
 			t.Fatal("an entry was accepted that is not its own encoding")
 		}
 	})

@@ -16,6 +16,7 @@ const (
 	frameDrop      frameKind = 5
 	frameHardState frameKind = 6 // raft's, of no log
 	frameCreate    frameKind = 7
+	frameCompact   frameKind = 8 // segments take the place of others
 )
 
 // frame is one step of one log, as the write-ahead log keeps it. All integers are big-endian.
@@ -35,6 +36,7 @@ const (
 //	drop:     nothing
 //	hard state: the state
 //	create:   name
+//	compact:  file u64 | horizon ms i64 | end i64 | segments as in the checkpoint   (in the place of all up to the file)
 type frame struct {
 	kind    frameKind
 	id      LogID
@@ -43,9 +45,9 @@ type frame struct {
 	prevEnd int64
 	nowMs   int64
 
-	file     uint64 // append, direct, truncate
-	place    int64
-	end      int64  // truncate: new end; start: new start
+	file     uint64 // append, direct, truncate, compact
+	place    int64  // compact: the horizon
+	end      int64  // truncate: new end; start: new start; compact: end of what was compacted
 	nextFile uint64 // truncate
 	bytes    uint32 // direct
 	crc      uint32 // direct
@@ -73,6 +75,8 @@ func (k frameKind) fixedBytes() int {
 		return framePlaceBytes + 8
 	case frameTruncate:
 		return framePlaceBytes + 16
+	case frameCompact:
+		return framePlaceBytes + 8
 	case frameStart:
 		return 8
 	}
@@ -98,7 +102,7 @@ func (f *frame) putHead(dst []byte) {
 	switch f.kind {
 	case frameStart:
 		be.PutUint64(fixed, uint64(f.end))
-	case frameAppend, frameDirect, frameTruncate:
+	case frameAppend, frameDirect, frameTruncate, frameCompact:
 		be.PutUint64(fixed, f.file)
 		be.PutUint64(fixed[8:], uint64(f.place))
 	}
@@ -109,6 +113,8 @@ func (f *frame) putHead(dst []byte) {
 	case frameTruncate:
 		be.PutUint64(fixed[16:], uint64(f.end))
 		be.PutUint64(fixed[24:], f.nextFile)
+	case frameCompact:
+		be.PutUint64(fixed[16:], uint64(f.end))
 	}
 }
 
@@ -123,7 +129,7 @@ func parseFrame(data []byte) (f frame, rest []byte, err error) {
 	copy(f.id.Topic[:], data[8:24])
 	f.id.Partition = int32(be.Uint32(data[24:]))
 	length := int64(be.Uint32(data[4:]))
-	if f.kind < frameAppend || f.kind > frameCreate {
+	if f.kind < frameAppend || f.kind > frameCompact {
 		return frame{}, nil, fmt.Errorf("frame kind %d is unknown", f.kind)
 	}
 	fixedBytes := f.kind.fixedBytes()
@@ -141,7 +147,7 @@ func (f *frame) parseFixed(fixed []byte) error {
 	switch f.kind {
 	case frameStart:
 		f.end = int64(be.Uint64(fixed))
-	case frameAppend, frameDirect, frameTruncate:
+	case frameAppend, frameDirect, frameTruncate, frameCompact:
 		f.file, f.place = be.Uint64(fixed), int64(be.Uint64(fixed[8:]))
 	}
 	switch f.kind {
@@ -149,6 +155,8 @@ func (f *frame) parseFixed(fixed []byte) error {
 		f.bytes, f.crc = be.Uint32(fixed[16:]), be.Uint32(fixed[20:])
 	case frameTruncate:
 		f.end, f.nextFile = int64(be.Uint64(fixed[16:])), be.Uint64(fixed[24:])
+	case frameCompact:
+		f.end = int64(be.Uint64(fixed[16:]))
 	}
 	if f.number > maxNumber || f.seq > maxNumber || f.file > maxNumber || f.nextFile > maxNumber {
 		return fmt.Errorf("frame of kind %d: log %d, sequence %d, file %d, next file %d: out of range", f.kind, f.number, f.seq, f.file, f.nextFile)
@@ -156,7 +164,7 @@ func (f *frame) parseFixed(fixed []byte) error {
 	if f.place < 0 || f.end < 0 || f.prevEnd < 0 {
 		return fmt.Errorf("frame of kind %d: place %d, end %d, previous end %d", f.kind, f.place, f.end, f.prevEnd)
 	}
-	hasBody := f.kind == frameAppend || f.kind == frameHardState || f.kind == frameCreate
+	hasBody := f.kind == frameAppend || f.kind == frameHardState || f.kind == frameCreate || f.kind == frameCompact
 	if !hasBody && len(f.body) != 0 {
 		return fmt.Errorf("frame of kind %d: %d bytes too many", f.kind, len(f.body))
 	}

@@ -25,6 +25,7 @@ type testBatch struct {
 	valueBytes                int
 	fill                      byte
 	noKey, control            bool
+	manyKeys                  bool // keys and tombstones that follow from fill
 	codec                     int
 	compress                  func([]byte) []byte
 }
@@ -69,7 +70,15 @@ func appendTestRecord(dst []byte, delta int64, tb testBatch) []byte {
 	body := []byte{0}
 	body = binary.AppendVarint(body, delta)
 	body = binary.AppendVarint(body, delta)
-	if tb.noKey {
+	if tb.manyKeys {
+		n := tb.fill + byte(delta)
+		body = append(binary.AppendVarint(body, 2), 'k', 'a'+n%6)
+		if n%5 == 0 {
+			body = binary.AppendVarint(body, -1)
+			body = binary.AppendVarint(body, 0)
+			return append(binary.AppendVarint(dst, int64(len(body))), body...)
+		}
+	} else if tb.noKey {
 		body = binary.AppendVarint(body, -1)
 	} else {
 		body = append(binary.AppendVarint(body, 1), 'k')

@@ -31,7 +31,11 @@ type Log struct {
 	epochs   epochCache
 	producer producerTable
 	garbage  []garbageFile // to be cut once a checkpoint covers it (invariant 3)
-	cuts     uint64        // counts truncations and start changes: a reader that failed looks again
+	cuts     uint64        // counts truncations, start changes and compactions: a reader that failed looks again
+
+	cleaned      int64     // closed segments up to here were compacted
+	horizonMs    int64     // when the first tombstone of those may go; 0: none waits
+	compactAfter time.Time // no compaction before
 
 	undurable  []roundEnd // ends that wait for their round, rising
 	durableEnd int64      // of all rounds before those
@@ -61,7 +65,7 @@ type roundEnd struct {
 type garbageFile struct {
 	seq  uint64 // of the frame that made it so
 	name string
-	file uint64
+	key  segmentKey
 	size int64
 }
 
@@ -207,14 +211,14 @@ func (l *Log) applyTruncate(f *frame, ticket Ticket) {
 	keep := len(l.segments)
 	for keep > 0 && l.segments[keep-1].file > f.file {
 		g := &l.segments[keep-1]
-		l.garbage = append(l.garbage, garbageFile{f.seq, g.fileName(), g.file, 0})
+		l.garbage = append(l.garbage, garbageFile{f.seq, g.fileName(), g.key(), 0})
 		keep--
 	}
 	l.segments = l.segments[:keep]
 	if keep > 0 && l.segments[keep-1].file == f.file {
 		g := &l.segments[keep-1]
 		if f.place < g.size {
-			l.garbage = append(l.garbage, garbageFile{f.seq, g.fileName(), g.file, f.place})
+			l.garbage = append(l.garbage, garbageFile{f.seq, g.fileName(), g.key(), f.place})
 			g.size = f.place
 		}
 		g.end = min(g.end, f.end)
@@ -224,6 +228,7 @@ func (l *Log) applyTruncate(f *frame, ticket Ticket) {
 		n--
 	}
 	l.dropTail(n, len(l.tail))
+	l.cleaned = min(l.cleaned, f.end)
 	l.end, l.closed, l.nextFile = f.end, !l.store.hooks.keepFile, max(l.nextFile, f.nextFile)
 	l.epochs.truncate(f.end)
 	l.producer.truncate(f.end)
@@ -242,7 +247,7 @@ func (l *Log) applyStart(f *frame, ticket Ticket) {
 	l.start = max(l.start, f.end)
 	n := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].end > l.start })
 	for i := range l.segments[:n] {
-		l.garbage = append(l.garbage, garbageFile{f.seq, l.segments[i].fileName(), l.segments[i].file, 0})
+		l.garbage = append(l.garbage, garbageFile{f.seq, l.segments[i].fileName(), l.segments[i].key(), 0})
 	}
 	if n > 0 {
 		l.segments = append([]segment(nil), l.segments[n:]...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 )
 
 // model is a store as a plain value: what must be there after the frames of its operations.
@@ -18,6 +19,7 @@ type modelLog struct {
 	batches    []modelBatch // not truncated, and not wholly below start when it was raised
 	start, end int64
 	epochs     []epochStart
+	compact    bool
 	producers  map[int64]*modelProducer
 }
 
@@ -54,7 +56,7 @@ func (m *model) clone() *model {
 }
 
 func (m *model) create(id LogID, name string) {
-	m.logs[id] = &modelLog{name: name, producers: map[int64]*modelProducer{}}
+	m.logs[id] = &modelLog{name: name, compact: id.Topic[0]%2 == 0, producers: map[int64]*modelProducer{}}
 }
 
 func (want *modelLog) append(data []byte) {
@@ -109,6 +111,72 @@ func (want *modelLog) advance(start int64) {
 	if len(want.epochs) > 0 {
 		want.epochs[0].start = max(want.epochs[0].start, start)
 	}
+}
+
+// compaction is what must come of one: of the records below end, each key's newest, with tombstones while their time isn't over, and
+// a producer's last batch emptied.
+func (l *modelLog) compaction(end int64, producers map[int64]*modelProducer, now time.Time, retention time.Duration) {
+	newest := map[string]int64{}
+	for _, b := range l.batches {
+		if b.last < end {
+			for _, r := range mustRecords(b.data) {
+				newest[string(r.Key)] = b.base + int64(r.OffsetDelta)
+			}
+		}
+	}
+	var rest []modelBatch
+	for _, b := range l.batches {
+		if b.last < end {
+			b.data = compactModelBatch(b, producers, newest, now, retention)
+		}
+		if b.data != nil {
+			rest = append(rest, b)
+		}
+	}
+	l.batches = rest
+}
+
+func compactModelBatch(b modelBatch, producers map[int64]*modelProducer, newest map[string]int64, now time.Time, retention time.Duration) []byte {
+	batch := Batch(b.data)
+	isStamped := batch.Attributes()&attrDeleteHorizon != 0
+	var kept []Record
+	hasTombstone := false
+	all := mustRecords(b.data)
+	for _, r := range all {
+		isOver := isStamped && r.Value == nil && now.UnixMilli() >= batch.BaseTimestamp()
+		if newest[string(r.Key)] == b.base+int64(r.OffsetDelta) && !isOver {
+			kept = append(kept, r)
+			hasTombstone = hasTombstone || r.Value == nil
+		}
+	}
+	p := producers[batch.ProducerID()]
+	switch {
+	case len(kept) == 0 && p != nil && p.epoch == batch.ProducerEpoch() && p.next == batch.BaseSequence()+batch.LastOffsetDelta()+1:
+		return batch.emptied()
+	case len(kept) == 0:
+		return nil
+	case hasTombstone && !isStamped:
+		out, err := batch.withRecords(kept, now.Add(retention).UnixMilli())
+		if err != nil {
+			panic(err)
+		}
+		return out
+	case len(kept) == len(all):
+		return b.data
+	}
+	out, err := batch.withRecords(kept, 0)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func mustRecords(data []byte) []Record {
+	records, err := Batch(data).records()
+	if err != nil {
+		panic(err)
+	}
+	return records
 }
 
 // diff says how a store differs from the model, or "".

@@ -20,6 +20,8 @@ func mutations() map[string]hooks {
 		"checkpoint leaves out producers and epochs":   {forgetState: true},
 		"truncation keeps its file open":               {keepFile: true},
 		"old generations are replayed":                 {anyGeneration: true},
+		"replay skips compactions":                     {ignoreFrame: ignore(frameCompact)},
+		"a compaction's files are not synced":          {skipNewSync: true},
 		"frames are taken before a late checkpoint":    {takeUnsettled: true},
 	}
 }

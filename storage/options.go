@@ -52,6 +52,10 @@ type Options struct {
 	RetentionInterval time.Duration // retention is looked at this often, in Flush, default 30 s; negative: each Flush
 	ProducerExpiry    time.Duration // an idle producer's state is forgotten after this, default 24 h
 
+	CompactionInterval       time.Duration // Run looks this often for a log to compact, default 15 s
+	CompactionMapBytes       int64         // memory for keys of a compaction, default 64 MiB; more keys cost more passes
+	CompactionBytesPerSecond int64         // a compaction reads no faster, default 64 MiB; negative: no limit
+
 	fewFiles int // a flush syncs up to so many files one by one, more by one syncfs
 }
 
@@ -83,6 +87,9 @@ func (o *Options) SetDefaults() {
 	setDefault(&o.FlushInterval, 10*time.Second)
 	setDefault(&o.RetentionInterval, 30*time.Second)
 	setDefault(&o.ProducerExpiry, 24*time.Hour)
+	setDefault(&o.CompactionInterval, 15*time.Second)
+	setDefault(&o.CompactionMapBytes, 64<<20)
+	setDefault(&o.CompactionBytesPerSecond, 64<<20)
 	o.RoundBytes = min(o.RoundBytes, int(o.WALFileBytes)-roundSpareBytes)
 }
 
@@ -100,6 +107,9 @@ func (o *Options) Validate() error {
 	}
 	if o.TailBytes < 0 || o.RoundBytes < blockBytes {
 		faults = append(faults, fmt.Errorf("tail bytes %d, round bytes %d: too small", o.TailBytes, o.RoundBytes))
+	}
+	if o.CompactionMapBytes < 0 {
+		faults = append(faults, fmt.Errorf("compaction map of %d bytes", o.CompactionMapBytes))
 	}
 	if o.Sync > SyncOS {
 		faults = append(faults, fmt.Errorf("sync mode %d is unknown", o.Sync))
@@ -140,6 +150,10 @@ type LogConfig struct {
 	TimestampType      TimestampType
 	TimestampBefore    time.Duration // most that a CreateTime may lie in the past; ≤ 0: no limit
 	TimestampAfter     time.Duration // most that it may lie in the future; ≤ 0: no limit
+
+	DeleteRetention  time.Duration // compaction keeps a tombstone this long after it first saw it, default 24 h; negative: not at all
+	MinCompactionLag time.Duration // segments with a younger record are not compacted; ≤ 0: all are
+	MinDirtyRatio    float64       // share of bytes not compacted from which on a log is, default 0.5
 }
 
 // SetDefaults fills what is unset.
@@ -149,6 +163,8 @@ func (c *LogConfig) SetDefaults() {
 	setDefault(&c.IndexIntervalBytes, 4096)
 	setDefault(&c.MaxMessageBytes, 1<<20+12)
 	setDefault(&c.Cleanup, CleanupDelete)
+	setDefault(&c.DeleteRetention, 24*time.Hour)
+	setDefault(&c.MinDirtyRatio, 0.5)
 }
 
 // setDefault sets *v to def when it is zero.

@@ -93,7 +93,7 @@ func (l *Log) look(next, end int64, maxBytes int, dst [][]byte, isCallers bool) 
 // viewOf is the view of a segment's part on disk. Called with mu held.
 func (l *Log) viewOf(i int) *view {
 	g := &l.segments[i]
-	v := &view{key: handleKey{l.number, g.file}, path: path.Join(l.dir(), g.fileName()), interval: l.cfg.IndexIntervalBytes,
+	v := &view{key: handleKey{l.number, g.key()}, path: path.Join(l.dir(), g.fileName()), interval: l.cfg.IndexIntervalBytes,
 		limit: g.size, cuts: l.cuts, after: g.end}
 	if len(l.tail) > 0 && l.tail[0].file == g.file {
 		v.limit, v.after = l.tail[0].place, l.tail[0].base

@@ -124,21 +124,23 @@ func (s *Store) loadCheckpoint() (covered Ticket, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read checkpoint: %w", err)
 	}
-	head, entries, err := decodeCheckpoint(data)
+	head, entries, version, err := decodeCheckpoint(data)
 	if err != nil {
 		return 0, &CorruptError{s.checkpointPath(), 0, err.Error()}
 	}
 	s.salt, s.gen, s.nextNumber, s.hardState = head.salt, head.generation, head.nextNumber, head.hardState
 	for _, entry := range entries {
 		l := &Log{store: s}
-		if err := l.decodeEntry(entry); err != nil {
+		if err := l.decodeEntry(entry, version); err != nil {
 			return 0, &CorruptError{s.checkpointPath(), 0, err.Error()}
 		}
 		if s.saved[l.number] != nil || s.logs[l.id] != nil || l.number >= s.nextNumber {
 			return 0, &CorruptError{s.checkpointPath(), 0, fmt.Sprintf("log %d is there twice or out of range", l.number)}
 		}
 		l.cfg.SetDefaults()
-		l.saved = entry
+		if l.saved = entry; version < checkpointVersion {
+			l.saved = l.appendEntry(nil)
+		}
 		s.saved[l.number], s.logs[l.id] = l, l
 	}
 	return head.round, nil

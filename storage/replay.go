@@ -167,6 +167,8 @@ func (s *Store) replayFrame(f *frame, ticket Ticket, unsynced bool, void map[uin
 		return err
 	case frameTruncate:
 		return l.replayTruncate(f)
+	case frameCompact:
+		return l.replayCompact(f)
 	case frameStart:
 		if f.end > l.end {
 			return fmt.Errorf("log %d: start %d is beyond the end %d", f.number, f.end, l.end)
@@ -256,7 +258,7 @@ func (l *Log) readDirect(f *frame) ([]byte, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		if file, ok := parseFileName(name); !ok || file != f.file {
+		if key, ok := parseFileName(name); !ok || key != (segmentKey{file: f.file}) {
 			continue
 		}
 		return readDirectAt(l.store.opts.FS, path.Join(l.dir(), name), f)

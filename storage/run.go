@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Run is the commit loop and the flush loop. It returns when both are gone: after ctx ended (nil), or the store
+// Run is the commit loop, the flush loop and the compaction loop. It returns when both are gone: after ctx ended (nil), or the store
 // failed (the reason). Call Close afterwards.
 func (s *Store) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.runCommits(ctx) })
 	group.Go(func() error { return s.runFlushes(ctx) })
+	group.Go(func() error { return s.runCompactions(ctx) })
 	return group.Wait()
 }
 
@@ -98,6 +99,28 @@ func (f *fullDisk) see(err error, now time.Time) {
 	f.isKnown = isFull
 	if isFull {
 		f.since = now
+	}
+}
+
+// runCompactions compacts log after log, and rests when none needs it.
+func (s *Store) runCompactions(ctx context.Context) error {
+	tick := time.NewTicker(s.opts.CompactionInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.failed:
+			return nil // the other loops say why
+		case <-tick.C:
+		}
+		for did := true; did && ctx.Err() == nil && s.Err() == nil; {
+			var err error
+			if did, err = s.Compact(ctx, time.Now()); err != nil && ctx.Err() == nil && s.Err() == nil {
+				s.log.Warn("compaction failed, it is tried again later", "error", err)
+				did = true // others may work
+			}
+		}
 	}
 }
 

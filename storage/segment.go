@@ -16,22 +16,41 @@ import (
 // below the size stays true.
 type segment struct {
 	file         uint64
-	base         int64 // first offset
-	end          int64 // after the last
-	size         int64 // bytes, with those still in the tail
-	createdMs    int64 // store's clock at the first batch
-	maxTimestamp int64 // of all batches that were ever in it: an upper bound after a cut
+	version      uint32 // of the file with this number: each compaction that rewrites it makes a new one
+	base         int64  // first offset
+	end          int64  // after the last
+	size         int64  // bytes, with those still in the tail
+	createdMs    int64  // store's clock at the first batch
+	maxTimestamp int64  // of all batches that were ever in it: an upper bound after a cut
 }
 
-// fileName is "<first offset, 20 digits>-<file number>.log".
-func (g *segment) fileName() string { return fmt.Sprintf("%020d-%d.log", g.base, g.file) }
+// segmentKey names a file of a log.
+type segmentKey struct {
+	file    uint64
+	version uint32
+}
+
+func (g *segment) key() segmentKey { return segmentKey{g.file, g.version} }
+
+// fileName is "<first offset, 20 digits>-<file number>.log", or after a compaction "<first offset>-<file number>.<version>.log".
+func (g *segment) fileName() string {
+	if g.version > 0 {
+		return fmt.Sprintf("%020d-%d.%d.log", g.base, g.file, g.version)
+	}
+	return fmt.Sprintf("%020d-%d.log", g.base, g.file)
+}
 
 // parseFileName is the inverse of fileName.
-func parseFileName(name string) (file uint64, ok bool) {
+func parseFileName(name string) (key segmentKey, ok bool) {
 	stem, isLog := strings.CutSuffix(name, ".log")
 	_, number, hasNumber := strings.Cut(stem, "-")
+	number, digits, hasVersion := strings.Cut(number, ".")
 	file, err := strconv.ParseUint(number, 10, 64)
-	return file, isLog && hasNumber && err == nil
+	version := uint64(0)
+	if err == nil && hasVersion {
+		version, err = strconv.ParseUint(digits, 10, 32)
+	}
+	return segmentKey{file, uint32(version)}, isLog && hasNumber && err == nil
 }
 
 // logsDir is the folder of log folders.
@@ -130,7 +149,10 @@ type handle struct {
 	evicted bool
 }
 
-type handleKey struct{ number, file uint64 }
+type handleKey struct {
+	number uint64 // of the log
+	segmentKey
+}
 
 // handleCache keeps at most limit files open, beside those in use.
 type handleCache struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // Store is one data folder. See the package's comment for its invariants and DESIGN.md for the lock order:
-// flushMu, Log.mu, commitMu, mu; no disk under Log.mu (but Truncate's search) or mu.
+// compactMu, flushMu, Log.mu, commitMu, mu; no disk under Log.mu (but Truncate's search) or mu.
 type Store struct {
 	opts  Options
 	log   *slog.Logger
@@ -32,6 +32,9 @@ type Store struct {
 	wakeFlush chan struct{} // a flush is wanted early; capacity 1
 	failed    chan struct{}
 	noWait    chan struct{} // closed
+
+	compactMu sync.Mutex // one compaction at a time
+	compacted atomic.Uint64
 
 	commitMu sync.Mutex // one round at a time
 
@@ -84,6 +87,7 @@ type hooks struct {
 	captureUnready bool // the checkpoint names frames that are not durable
 	keepFile       bool // a truncation does not close its file
 	forgetState    bool // the checkpoint leaves out producers and epochs
+	skipNewSync    bool // a compaction's files are not synced
 	takeUnsettled  bool // a store opened on a full disk takes frames before its checkpoint
 }
 
@@ -95,6 +99,7 @@ type Stats struct {
 	TailBytes               int64  // in memory, not yet in a segment
 	Logs, WALFiles, WALFree int
 	DiskFull                bool
+	Compactions             uint64 // of logs
 }
 
 // Open takes the folder, replays it and serves it; nothing unsynced is served. It fails with vfs.ErrLocked when another process
@@ -377,5 +382,6 @@ func (s *Store) Stats() Stats {
 	st := s.stats
 	st.TailBytes, st.Logs = s.tailBytes.Load(), len(s.logs)
 	st.WALFiles, st.WALFree, st.DiskFull = s.wal.files(), len(s.wal.free), s.diskFull
+	st.Compactions = s.compacted.Load()
 	return st
 }

@@ -30,7 +30,7 @@ func (l *Log) OffsetForTime(ts int64) (offset, timestamp int64, err error) {
 // skipByTime moves from over batches of a segment that the index knows to be too old.
 func (l *Log) skipByTime(g *segment, from, ts int64) (int64, error) {
 	l.store.files.mu.Lock()
-	h := l.store.files.open[handleKey{l.number, g.file}]
+	h := l.store.files.open[handleKey{l.number, g.key()}]
 	l.store.files.mu.Unlock()
 	if h == nil {
 		return from, nil

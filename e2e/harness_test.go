@@ -163,6 +163,11 @@ func (n *node) rest(method, path, body string) (int, string) {
 	return status, answer
 }
 
+// weir runs another command of the binary against the node and returns what it printed.
+func (n *node) weir(args ...string) (string, error) {
+	return command(n.t, "", n.bin, append(args, "--bootstrap", n.kafka(), "--url", n.connect())...)
+}
+
 // kcat runs kcat against the node; args as kcat's own but for -b.
 func (n *node) kcat(stdin string, args ...string) string {
 	n.t.Helper()

@@ -189,7 +189,7 @@ func TestHostileClientsDisturbNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 		begin := make([]byte, 64<<10)
 		binary.BigEndian.PutUint32(begin, 10<<20)
 		if _, err := conn.Write(begin); err != nil {

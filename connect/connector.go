@@ -44,6 +44,7 @@ type Connector struct {
 
 // Finding is one fault of a foreign system that keeps, or will keep, the connector from working.
 type Finding struct {
+	Field string // the configuration key that it is about, "" for none
 	Fault string // what is wrong
 	Mend  string // the statement or setting that mends it, "" if there is none
 	Fatal bool   // the connector can't start with it

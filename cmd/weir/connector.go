@@ -359,7 +359,9 @@ type validateAnswer struct {
 			Name   string   `json:"name"`
 			Value  *string  `json:"value"`
 			Errors []string `json:"errors"`
+			Near   []string `json:"recommended_values"` // of a key that the connector does not know
 		} `json:"value"`
+		Definition *struct{} `json:"definition"`
 	} `json:"configs"`
 }
 
@@ -376,6 +378,13 @@ func newConnectorValidate(c *cli) *cobra.Command {
 				return fmt.Errorf("validate %s: %w", f.Name, err)
 			}
 			for _, k := range v.Configs {
+				if k.Definition == nil && len(k.Value.Errors) == 0 {
+					warning := fmt.Sprintf("%s: warning: %s is not known and not used", f.Name, k.Value.Name)
+					if len(k.Value.Near) > 0 {
+						warning += "; did you mean " + k.Value.Near[0] + "?"
+					}
+					fmt.Fprintln(cmd.OutOrStdout(), warning)
+				}
 				for _, e := range k.Value.Errors {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s: %s\n", f.Name, k.Value.Name, e)
 				}

@@ -1,12 +1,14 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/weirlog/weir/connect"
 	"github.com/weirlog/weir/connect/convert"
@@ -34,7 +36,73 @@ func (w *Worker) Validate(ctx context.Context, class string, config map[string]s
 	if err != nil {
 		return Validation{}, err
 	}
-	return w.validate(ctx, full)
+	v, err := w.validate(ctx, full)
+	if err != nil || v.ErrorCount > 0 {
+		return v, err
+	}
+	return w.look(ctx, v, full)
+}
+
+// lookLimit bounds how long a connector may look at its foreign system for a validation.
+const lookLimit = 20 * time.Second
+
+// look adds to a validation without errors what the connector finds in the live system: each fatal fault, with the
+// statement that mends it, as an error of its key. Creating a connector does not look: its system may come up later.
+func (w *Worker) look(ctx context.Context, v Validation, raw map[string]string) (Validation, error) {
+	c := w.connector(raw["connector.class"])
+	if c.Check == nil {
+		return v, nil
+	}
+	config, refs, err := w.resolver.Resolve(raw)
+	if err != nil {
+		return Validation{}, badRequest("%v", err)
+	}
+	p := &prepared{name: raw["name"], connector: c, raw: raw, config: config, refs: refs}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	var findings []connect.Finding
+	err = guard(func() (err error) {
+		findings, err = c.Check(ctx, connect.Instance{Name: p.name, Config: connect.Config(config), Log: w.log.With("connector", p.name)})
+		return err
+	})()
+	if err != nil {
+		f := connect.Finding{Fault: err.Error(), Fatal: true}
+		if bad := (*connect.Error)(nil); errors.As(err, &bad) && bad.Field != "" {
+			f.Field, f.Fault = bad.Field, bad.Err.Error()
+		}
+		findings = append(findings, f)
+	}
+	for _, f := range findings {
+		if !f.Fatal {
+			continue
+		}
+		msg := mended(f)
+		for key := range config { // a driver's words may hold any of them
+			msg = p.scrub(key, msg)
+		}
+		v.fault(cmp.Or(f.Field, "connector.class"), msg)
+	}
+	return v, nil
+}
+
+// mended is a finding with its remedy.
+func mended(f connect.Finding) string {
+	if f.Mend == "" {
+		return f.Fault
+	}
+	return f.Fault + "; mend it with: " + f.Mend
+}
+
+// fault adds an error to a key of a rendered validation.
+func (v *Validation) fault(key, msg string) {
+	v.ErrorCount++
+	for i := range v.Configs {
+		if v.Configs[i].Value.Name == key {
+			v.Configs[i].Value.Errors = append(v.Configs[i].Value.Errors, msg)
+			return
+		}
+	}
+	v.Configs = append(v.Configs, ConfigInfo{Value: Value{Name: key, Recommended: []string{}, Errors: []string{msg}, Visible: true}})
 }
 
 func sortedPairs(m map[string]string) []string {
@@ -125,24 +193,34 @@ func (w *Worker) validate(ctx context.Context, raw map[string]string) (Validatio
 	w.validateClients(v, config)
 	unknown := connect.Unknown(v.fields, config)
 	sort.Strings(unknown)
-	if w.cfg.UnknownIsError {
-		for _, key := range unknown {
+	for _, key := range unknown {
+		if w.cfg.UnknownIsError {
 			v.fault(key, errors.New(unknownKey(v.fields, key)))
+			continue
 		}
+		r := connect.FieldResult{Name: key, Visible: true}
+		if near := nearestKey(v.fields, key); near != "" {
+			r.Recommended = []string{near} // a key that nothing knows has no recommended values: this says what it may be meant to be
+		}
+		v.merge(r)
 	}
 	return w.render(v, p, unknown), nil
 }
 
 func unknownKey(fields []connect.Field, key string) string {
+	msg := "Unknown key " + key
+	if near := nearestKey(fields, key); near != "" {
+		msg += "; did you mean " + near + "?"
+	}
+	return msg
+}
+
+func nearestKey(fields []connect.Field, key string) string {
 	names := make([]string, 0, len(fields))
 	for i := range fields {
 		names = append(names, fields[i].Name)
 	}
-	msg := "Unknown key " + key
-	if near := kafka.Nearest(key, names); near != "" {
-		msg += "; did you mean " + near + "?"
-	}
-	return msg
+	return kafka.Nearest(key, names)
 }
 
 // validateConverters checks the connector's own converters.

@@ -18,26 +18,24 @@ const minServerVersion = 100000
 // inspection is what a look at the server found.
 type inspection struct {
 	findings []connect.Finding
-	keys     []string // per finding: the configuration key that a fatal one is about
 	tables   []tableEntry
 	slot     slotState
 }
 
 func (i *inspection) add(fatal bool, key, fault, mend string) {
-	i.findings = append(i.findings, connect.Finding{Fault: fault, Mend: mend, Fatal: fatal})
-	i.keys = append(i.keys, key)
+	i.findings = append(i.findings, connect.Finding{Field: key, Fault: fault, Mend: mend, Fatal: fatal})
 }
 
 // fatal gives all fatal findings as one BadConfig, or nil.
 func (i *inspection) fatal() error {
 	var texts []string
 	key := ""
-	for n, f := range i.findings {
+	for _, f := range i.findings {
 		if !f.Fatal {
 			continue
 		}
 		if key == "" {
-			key = i.keys[n]
+			key = f.Field
 		}
 		text := f.Fault
 		if f.Mend != "" {

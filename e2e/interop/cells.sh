@@ -18,7 +18,7 @@ report() {
 # a shell of its own. It passes with status 0; status 3 (not run) is a skip; the last
 # line that it wrote to its standard error is the reason.
 cell() {
-  local client=$1 feature=$2 limit=$3 log status=0 pid watch
+  local client=$1 feature=$2 limit=$3 log status=0 pid end
   shift 3
   log=$(mktemp)
   (
@@ -27,11 +27,12 @@ cell() {
     "$@"
   ) >/dev/null 2>"$log" </dev/null &
   pid=$!
-  (sleep "$limit" && kill -TERM "$pid") 2>/dev/null &
-  watch=$!
+  end=$((SECONDS + limit))
+  while kill -0 "$pid" 2>/dev/null; do
+    [ "$SECONDS" -lt "$end" ] || { kill -TERM "$pid" 2>/dev/null || true; break; }
+    sleep 0.05
+  done
   wait "$pid" 2>/dev/null || status=$?
-  kill "$watch" 2>/dev/null || true
-  wait "$watch" 2>/dev/null || true
   cat "$log" >&2
   case $status in
     0) report "$client" "$feature" pass ;;

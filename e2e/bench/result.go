@@ -233,3 +233,13 @@ func (r *result) kindOf(name string) string {
 
 // control says whether a pair is the A/A control.
 func (r *result) control(p pair) bool { return r.kindOf(p.A) == r.kindOf(p.B) }
+
+// noise is a figure's A/A ratio; 0 where the scenario has no control.
+func (r *result) noise(f figure) float64 {
+	for _, p := range r.Pairs {
+		if ratio, ok := r.ratio(p, f); ok && r.control(p) {
+			return ratio
+		}
+	}
+	return 0
+}

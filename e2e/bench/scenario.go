@@ -79,7 +79,7 @@ func (b *bench) compare(ctx context.Context, set string, sc scenario) error {
 				res.NotRun[sd.Name] = sc.notBuilt
 			}
 		}
-		fmt.Printf("%s: %s\n", sc.name, sc.notBuilt)
+		fmt.Fprintf(b.out, "%s: %s\n", sc.name, sc.notBuilt)
 		return b.save(res)
 	}
 	if sc.pinned {
@@ -110,7 +110,7 @@ func (b *bench) compare(ctx context.Context, set string, sc scenario) error {
 	if err := b.save(res); err != nil {
 		return err
 	}
-	fmt.Println()
+	fmt.Fprintln(b.out)
 	writeScenario(b.out, res)
 	return nil
 }
@@ -122,17 +122,17 @@ func (b *bench) once(ctx context.Context, sc scenario, res *result, sd side, rou
 	switch {
 	case errors.Is(err, errNotRun) && sd.Kind != kindWeir && ctx.Err() == nil:
 		res.NotRun[sd.Name] = err.Error()
-		fmt.Printf("%s %d/%d %s: %v\n", sc.name, round, b.rounds, sd.Name, err)
+		fmt.Fprintf(b.out, "%s %d/%d %s: %v\n", sc.name, round, b.rounds, sd.Name, err)
 		return b.save(res)
 	case err != nil:
 		return fmt.Errorf("round %d, %s: %w", round, sd.Name, err)
 	}
 	got.Side, got.Round, got.At = sd.Name, round, time.Now().UTC().Truncate(time.Second)
 	res.Samples = append(res.Samples, got)
-	fmt.Printf("%s %d/%d %-24s", sc.name, round, b.rounds, sd.Name)
+	fmt.Fprintf(b.out, "%s %d/%d %-24s", sc.name, round, b.rounds, sd.Name)
 	for _, f := range got.Figures {
-		fmt.Printf("  %s %s", f.Key, number(f.Value))
+		fmt.Fprintf(b.out, "  %s %s", f.Key, number(f.Value))
 	}
-	fmt.Printf("  (%.0f s)\n", time.Since(began).Seconds())
+	fmt.Fprintf(b.out, "  (%.0f s)\n", time.Since(began).Seconds())
 	return b.save(res)
 }

@@ -38,12 +38,13 @@ func measureDurable(ctx context.Context, b *bench, sd side) (got sample, err err
 		return sample{}, err
 	}
 	profiled := b.profileOf(ctx, "durable-latency", sd, s, part(b.seconds, 0.5))
-	before, first := s.usage(), l.records()
+	disk := deviceOf(s.dir)
+	before, first, diskBefore := s.usage(), l.records(), disk.writtenBytes()
 	took, err := l.oneByOne(ctx, s.kafka, part(b.seconds, 0.5))
 	if err != nil {
 		return sample{}, err
 	}
-	after, n := s.usage(), float64(l.records()-first)
+	after, n, diskBytes := s.usage(), float64(l.records()-first), disk.writtenBytes()-diskBefore
 	due, err := l.openLoop(ctx, s.kafka, durablePerSecond, part(b.seconds, 0.4))
 	if err != nil {
 		return sample{}, err
@@ -53,8 +54,8 @@ func measureDurable(ctx context.Context, b *bench, sd side) (got sample, err err
 	got.Figures = append(got.Figures, latencyFigures("open", fmt.Sprintf("open loop, %d/s", durablePerSecond), due)...)
 	got.Figures = append(got.Figures,
 		lower("cpu", "server CPU", "s per million", (after.cpuSeconds-before.cpuSeconds)/n*1e6),
-		lower("disk", "written to disk per byte", "bytes", (after.writtenBytes-before.writtenBytes)/(n*durableBytes)),
 		lower("peak", "peak RSS", "MiB", s.usage().peakMiB))
+	got.Figures = append(got.Figures, writeFigures(diskBytes, after.writtenBytes-before.writtenBytes, n*durableBytes)...)
 	if err := profiled(); err != nil {
 		return sample{}, err
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-const linesPerSecond = 25_000 // of a run's seconds
+const linesPerSecond = 50_000 // of a run's seconds
 
 // fileScenario copies a file's lines through a topic to another file by one source task and one sink task.
 func fileScenario(sides []side, pairs []pair) scenario {
@@ -51,7 +51,8 @@ func measureFile(ctx context.Context, b *bench, sd side) (got sample, err error)
 	}
 	out := filepath.Join(folder, "out")
 	text := "org.apache.kafka.connect.storage.StringConverter"
-	before := s.usage()
+	disk := deviceOf(s.dir)
+	before, diskBefore := s.usage(), disk.writtenBytes()
 	profiled := b.profileOf(ctx, "file", sd, s, part(b.seconds, 0.4))
 	if err := put(ctx, s, "sink", map[string]string{
 		"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "tasks.max": "1", "topics": topicName, "file": out,
@@ -69,7 +70,7 @@ func measureFile(ctx context.Context, b *bench, sd side) (got sample, err error)
 	if err != nil {
 		return sample{}, err
 	}
-	after := s.usage()
+	after, diskBytes := s.usage(), disk.writtenBytes()-diskBefore
 	if err := profiled(); err != nil {
 		return sample{}, err
 	}
@@ -79,8 +80,8 @@ func measureFile(ctx context.Context, b *bench, sd side) (got sample, err error)
 		lower("wait", "from the request to the first line", "ms", float64(moved.wait.Milliseconds())),
 		lower("cpu", "CPU of broker and worker", "s per million", (after.cpuSeconds-before.cpuSeconds)/float64(lines)*1e6),
 		lower("peak", "peak RSS of broker and worker", "MiB", after.peakMiB),
-		lower("disk", "written to disk per byte", "bytes", (after.writtenBytes-before.writtenBytes)/float64(size)),
 	}
+	got.Figures = append(got.Figures, writeFigures(diskBytes, after.writtenBytes-before.writtenBytes, float64(size))...)
 	seen, err := shell(ctx, `test "$(sha256sum <"$1/in")" = "$(sha256sum <"$1/out")" && wc -l <"$1/out"`, folder)
 	if err != nil {
 		return sample{}, fmt.Errorf("%w: the copy differs from the file: %w", errWrong, err)

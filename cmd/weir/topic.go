@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -71,6 +73,9 @@ func newTopicCreate(c *cli) *cobra.Command {
 			return eachTopic(cmd, answers.Sorted(), "created", func(r kadm.CreateTopicResponse) (string, error) {
 				if ifAbsent && r.Err != nil && strings.Contains(r.Err.Error(), "TOPIC_ALREADY_EXISTS") {
 					return r.Topic, nil
+				}
+				if r.Err == nil && replication > 0 && r.ReplicationFactor > 0 && r.ReplicationFactor != replication {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %d copies were asked for, the cluster has nodes for %d\n", r.Topic, replication, r.ReplicationFactor)
 				}
 				return r.Topic, explained(r.Err, r.ErrMessage)
 			})
@@ -246,12 +251,13 @@ func topicConfig(ctx context.Context, adm *kadm.Client, topic string) (map[strin
 	return out, nil
 }
 
-// explained adds what a broker says to the error that it answers.
+// explained is a broker's own words with the name of its error code, or the error alone if it says no more.
 func explained(err error, message string) error {
-	if err == nil || message == "" {
+	var code *kerr.Error
+	if err == nil || message == "" || !errors.As(err, &code) {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, message)
+	return fmt.Errorf("%s (%s)", strings.TrimSuffix(message, ": "+err.Error()), code.Message)
 }
 
 func newTopicAlter(c *cli) *cobra.Command {

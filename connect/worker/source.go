@@ -356,6 +356,10 @@ func (r *sourceRunner) promise(rec *kgo.Record, err error) {
 	}
 	size := len(rec.Key) + len(rec.Value)
 	err = fmt.Errorf("write record with key %s (%d bytes) to topic %s: %w", shortKey(rec.Key), size, rec.Topic, err)
+	if errors.Is(err, kerr.MessageTooLarge) {
+		err = fmt.Errorf("%w; raise the topic's max.message.bytes and the connector's producer.override.max.request.size above it, "+
+			"or set errors.tolerance=all to leave such records out", err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A record that is too large by itself is its own fault; with any other error nothing after it may be committed.

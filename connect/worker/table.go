@@ -60,6 +60,10 @@ func openTable(cfg TopicConfig, props map[string]string, extra []kgo.Opt, log *s
 		next: map[int32]int64{}, advanced: make(chan struct{})}, nil
 }
 
+// internalSegmentBytes is segment.bytes of internal topics that the worker makes, unless config.storage.segment.bytes and
+// its like say otherwise.
+const internalSegmentBytes = "16777216"
+
 func (t *table) close() { t.client.Close() }
 
 // start makes the topic if it is missing, checks its policy, and begins reading at the oldest record. It repeats what
@@ -124,7 +128,8 @@ func (t *table) create(ctx context.Context, brokers int) ([]int32, error) {
 		t.log.Warn("fewer brokers than replicas asked for, using what there is", "asked", replicas, "brokers", brokers)
 		replicas = int16(brokers)
 	}
-	settings := map[string]*string{"cleanup.policy": ptr("compact")}
+	// Only closed segments are compacted: with Kafka's gigabyte a topic that is written every second would grow for a week.
+	settings := map[string]*string{"cleanup.policy": ptr("compact"), "segment.bytes": ptr(internalSegmentBytes)}
 	for k, v := range t.cfg.Settings {
 		settings[k] = ptr(v)
 	}

@@ -60,6 +60,7 @@ func Open(cfg Config) (*Broker, error) {
 	logger := cfg.Logger.With("component", "broker")
 	store, err := storage.Open(storage.Options{
 		FS: cfg.FS, Dir: cfg.Dir, Sync: cfg.Flush, WALFileBytes: cfg.WALFileBytes, TailBytes: cfg.TailBytes, Logger: cfg.Logger,
+		CompactionInterval: cfg.CompactionInterval, CompactionMapBytes: cfg.CompactionMapBytes, CompactionBytesPerSecond: cfg.CompactionRate,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open data folder: %w", err)

@@ -27,17 +27,20 @@ type Config struct {
 	NumPartitions    int32            // num.partitions: of an auto-created topic, and of one created with -1
 	Topic            TopicDefaults    // log.*: what topics that don't say otherwise get
 
-	MaxRequestBytes   int32         // socket.request.max.bytes
-	MaxFetchBytes     int32         // fetch.max.bytes: cap of one fetch answer
-	MaxIdle           time.Duration // connections.max.idle.ms
-	MaxInFlight       int           // requests of one connection that may wait for their answers
-	MemoryBytes       int64         // bound of all requests' bytes together
-	TailBytes         int64         // storage's tail memory; 0 = storage's default
-	MaxConnections    int           // max.connections
-	MaxPartitions     int           // bound of partitions on this node
-	MetadataLogBytes  int           // bound of one metadata command
-	ProducerIDBlock   int64         // producer ids taken from the metadata at a time
-	RequestTimeoutMax time.Duration // longest wait that a client's timeout or max wait is granted
+	MaxRequestBytes    int32         // socket.request.max.bytes
+	MaxFetchBytes      int32         // fetch.max.bytes: cap of one fetch answer
+	MaxIdle            time.Duration // connections.max.idle.ms
+	MaxInFlight        int           // requests of one connection that may wait for their answers
+	MemoryBytes        int64         // bound of all requests' bytes together
+	TailBytes          int64         // storage's tail memory; 0 = storage's default
+	CompactionMapBytes int64         // log.cleaner.dedupe.buffer.size: memory for the keys of a compaction
+	CompactionRate     int64         // log.cleaner.io.max.bytes.per.second
+	CompactionInterval time.Duration // log.cleaner.backoff.ms: how often it is looked for a log to compact
+	MaxConnections     int           // max.connections
+	MaxPartitions      int           // bound of partitions on this node
+	MetadataLogBytes   int           // bound of one metadata command
+	ProducerIDBlock    int64         // producer ids taken from the metadata at a time
+	RequestTimeoutMax  time.Duration // longest wait that a client's timeout or max wait is granted
 
 	OffsetsTopicPartitions     int32         // offsets.topic.num.partitions
 	GroupInitialRebalanceDelay time.Duration // group.initial.rebalance.delay.ms
@@ -72,6 +75,9 @@ func (c *Config) SetDefaults() {
 	def(&c.MaxIdle, 10*time.Minute)
 	def(&c.MaxInFlight, 64)
 	def(&c.MemoryBytes, 256<<20)
+	def(&c.CompactionMapBytes, 64<<20)
+	def(&c.CompactionRate, 64<<20)
+	def(&c.CompactionInterval, 15*time.Second)
 	def(&c.MaxConnections, 20_000)
 	def(&c.MaxPartitions, 200_000)
 	def(&c.MetadataLogBytes, 8<<20)

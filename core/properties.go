@@ -52,6 +52,9 @@ func limitSettings() []setting {
 	return []setting{
 		timeSetting("connections.max.idle.ms", kindLong, "600000", 1, time.Millisecond, func(c *Config) *time.Duration { return &c.MaxIdle }),
 		intSetting("fetch.max.bytes", kindInt, "57671680", 1024, func(c *Config) *int32 { return &c.MaxFetchBytes }),
+		timeSetting("log.cleaner.backoff.ms", kindLong, "15000", 1, time.Millisecond, func(c *Config) *time.Duration { return &c.CompactionInterval }),
+		intSetting("log.cleaner.dedupe.buffer.size", kindLong, "134217728", 1<<20, func(c *Config) *int64 { return &c.CompactionMapBytes }),
+		intSetting("log.cleaner.io.max.bytes.per.second", kindLong, "9223372036854775807", 1, func(c *Config) *int64 { return &c.CompactionRate }),
 		intSetting("log.tail.bytes", kindLong, "0", 1<<20, func(c *Config) *int64 { return &c.TailBytes }),
 		intSetting("max.connections", kindInt, "2147483647", 1, func(c *Config) *int { return &c.MaxConnections }),
 		intSetting("queued.max.request.bytes", kindLong, "-1", 1<<20, func(c *Config) *int64 { return &c.MemoryBytes }),

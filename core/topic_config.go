@@ -227,6 +227,15 @@ func (c topicConfigs) log() storage.LogConfig {
 		MaxMessageBytes:    int(c.number("max.message.bytes")),
 		TimestampBefore:    c.milliseconds("message.timestamp.before.max.ms"),
 		TimestampAfter:     c.milliseconds("message.timestamp.after.max.ms"),
+		DeleteRetention:    c.milliseconds("delete.retention.ms"),
+		MinCompactionLag:   c.milliseconds("min.compaction.lag.ms"),
+	}
+	l.MinDirtyRatio, _ = strconv.ParseFloat(c.get("min.cleanable.dirty.ratio"), 64)
+	if l.DeleteRetention == 0 {
+		l.DeleteRetention = -1 // storage's zero is its default
+	}
+	if l.MinDirtyRatio == 0 {
+		l.MinDirtyRatio = math.SmallestNonzeroFloat64
 	}
 	for policy := range strings.SplitSeq(c.get("cleanup.policy"), ",") {
 		switch strings.TrimSpace(policy) {

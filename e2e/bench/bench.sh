@@ -3,7 +3,7 @@
 #
 #   bench.sh limits|peers|report [SCENARIO…]
 #
-# BENCH_SECONDS is the length of one run of one side (20, for the limits 15), BENCH_ROUNDS the rounds (3), BENCH_PORT the
+# BENCH_SECONDS is the length of one run of one side (20), BENCH_ROUNDS the rounds (3), BENCH_PORT the
 # port of PostgreSQL; RESUME=1 leaves what is complete, PROFILE=1 keeps weir's CPU profiles. Results
 # are in .run/bench.
 
@@ -28,9 +28,10 @@ mkdir -p "$dir/data"
 chmod 755 "$dir" "$dir/data"
 rm -rf "$dir"/data/run-* # of a run that was killed
 cd "$root"
-[ "$command" = peers ] && seconds=20 || seconds=15
 go build -o "$dir/bench" ./e2e/bench
-flags=(-weir "$root/bin/weir" -dir "$dir/data" -store "$dir" -peers "$root/e2e/peers" -seconds "${BENCH_SECONDS:-$seconds}" -rounds "${BENCH_ROUNDS:-3}")
+# A copy, since a build in the middle of a long run would change what is measured.
+[ "$command" = report ] || cp -f bin/weir "$dir/weir"
+flags=(-weir "$dir/weir" -dir "$dir/data" -store "$dir" -peers "$root/e2e/peers" -seconds "${BENCH_SECONDS:-20}" -rounds "${BENCH_ROUNDS:-3}")
 [ "${RESUME:-}" != 1 ] || flags+=(-resume)
 [ "${PROFILE:-}" != 1 ] || flags+=(-profile)
 [ "$command" != report ] || flags+=(-page "$here/RESULTS.md")

@@ -205,6 +205,21 @@ func TestNumbersAndPercentiles(t *testing.T) {
 	}
 }
 
+// A record that is due must not wait for anything but its moment: a late clock would count as the server's latency.
+func TestTheAlarmIsNeverEarly(t *testing.T) {
+	clock, err := newAlarm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clock.file.Close()
+	for _, wait := range []time.Duration{-time.Second, 0, time.Microsecond, 300 * time.Microsecond, 3 * time.Millisecond} {
+		until := time.Now().Add(wait)
+		if err := clock.wait(until); err != nil || time.Now().Before(until) {
+			t.Errorf("%v: back %v before its time, %v", wait, time.Until(until), err)
+		}
+	}
+}
+
 func TestAnswersOnlyFromABroker(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -153,21 +153,19 @@ func (l *load) openLoop(ctx context.Context, addr string, perSecond int, limit t
 	defer cl.Close()
 	const warm = 4 // the first part in warm is not counted: connections, metadata
 	n := int(float64(perSecond) * limit.Seconds())
-	tick, err := newTicker(time.Second / time.Duration(perSecond))
+	clock, err := newAlarm()
 	if err != nil {
 		return nil, err
 	}
-	defer tick.file.Close()
+	defer clock.file.Close()
 	took := make([]atomic.Int64, n)
 	acked := make([]atomic.Int64, len(l.values))
 	var fault atomic.Pointer[error]
 	began := time.Now()
 	for i := range n {
 		due := began.Add(time.Duration(float64(i) / float64(perSecond) * float64(time.Second)))
-		for time.Now().Before(due) {
-			if err := tick.wait(); err != nil {
-				return nil, err
-			}
+		if err := clock.wait(due); err != nil {
+			return nil, err
 		}
 		p := i % len(l.values)
 		value := l.values[p][(l.acked[p]+int64(i/len(l.values)))%pattern]
@@ -197,25 +195,31 @@ func (l *load) openLoop(ctx context.Context, addr string, perSecond int, limit t
 	return counted, nil
 }
 
-// ticker is a clock of the kernel's: Go's own timers are late by up to a millisecond, which would count as latency.
-type ticker struct{ file *os.File }
+// alarm is a clock of the kernel's: Go's own timers are late by up to a millisecond, which would count as latency.
+type alarm struct {
+	file *os.File
+	fd   int
+}
 
-func newTicker(every time.Duration) (*ticker, error) {
+func newAlarm() (*alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make a timer: %w", err)
 	}
-	t := unix.NsecToTimespec(every.Nanoseconds())
-	if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Interval: t, Value: t}, nil); err != nil {
-		return nil, fmt.Errorf("set a timer: %w", err)
-	}
-	return &ticker{os.NewFile(uintptr(fd), "timerfd")}, nil
+	return &alarm{os.NewFile(uintptr(fd), "timerfd"), fd}, nil
 }
 
-// wait returns at the next tick, at once when one has passed.
-func (t *ticker) wait() error {
-	_, err := t.file.Read(make([]byte, 8))
-	return err
+// wait returns when the moment has come.
+func (a *alarm) wait(until time.Time) error {
+	for left := time.Until(until); left > 0; left = time.Until(until) {
+		if err := unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(left.Nanoseconds())}, nil); err != nil {
+			return fmt.Errorf("set a timer: %w", err)
+		}
+		if _, err := a.file.Read(make([]byte, 8)); err != nil {
+			return fmt.Errorf("wait for a timer: %w", err)
+		}
+	}
+	return nil
 }
 
 // oneByOne writes records each after the last was acknowledged, for a time, and answers their sorted latencies.

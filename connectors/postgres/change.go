@@ -272,11 +272,12 @@ func (d *decoder) update(r *relation, m *changeMessage) error {
 	return nil
 }
 
-// changeKey gives an update of the key as a delete of the old and a create of the new, each naming the other.
+// changeKey gives an update of the key as a delete of the old and a create of the new, each naming the other in its first
+// header.
 func (d *decoder) changeKey(r *relation, oldKey, key, before, after connect.Value, now int64) {
 	with := func(name string, v connect.Value) []connect.Header {
 		h := make([]connect.Header, 0, len(d.headers)+1)
-		return append(append(h, d.headers...), connect.Header{Key: name, Value: connect.DataOf(r.keySchema, v)})
+		return append(append(h, connect.Header{Key: name, Value: connect.DataOf(r.keySchema, v)}), d.headers...)
 	}
 	if !d.settings.skip['d'] {
 		headers := with("__debezium.newkey", key)

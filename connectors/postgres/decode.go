@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 
 	"github.com/weirlog/weir/connect"
@@ -250,18 +251,21 @@ func bitString(text []byte, a *arena) (connect.Value, error) {
 	return connect.BytesValue(a.keep(out)), nil
 }
 
-// money reads the text of lc_monetary=C: -$1,234.56.
+// money reads the text of lc_monetary=C: -$1,234.56. Digits beyond the scale are rounded half up, as Debezium does.
 func (c *codec) money(text []byte, a *arena) (connect.Value, error) {
 	out := a.scratch(len(text) + c.digits + 2)
 	fraction := -1
+	rest := byte('0') // the first digit that is cut off
 	for _, d := range text {
 		switch {
 		case d == '-' && len(out) == 0, d >= '0' && d <= '9':
 			if fraction >= 0 {
 				if fraction == c.digits {
+					rest = d
+				}
+				if fraction++; fraction > c.digits {
 					continue
 				}
-				fraction++
 			}
 			out = append(out, d)
 		case d == '.' && fraction < 0:
@@ -277,6 +281,9 @@ func (c *codec) money(text []byte, a *arena) (connect.Value, error) {
 	if len(out) == 0 || !finite(out) {
 		return connect.Value{}, fmt.Errorf("%q is not an amount of money", text)
 	}
+	if rest >= '5' {
+		out = oneMore(out)
+	}
 	s := a.keepString(out)
 	switch c.mode {
 	case "double":
@@ -286,6 +293,24 @@ func (c *codec) money(text []byte, a *arena) (connect.Value, error) {
 		return connect.StringValue(s), nil
 	}
 	return connect.DecimalText(s), nil
+}
+
+// oneMore adds one to the last digit of a decimal number, away from zero.
+func oneMore(number []byte) []byte {
+	first := 0
+	for i := len(number) - 1; i >= 0; i-- {
+		switch number[i] {
+		case '9':
+			number[i] = '0'
+		case '.':
+		case '-':
+			first = 1
+		default:
+			number[i]++
+			return number
+		}
+	}
+	return slices.Insert(number, first, '1')
 }
 
 // point reads (x,y) and gives it with its well-known binary form.

@@ -48,12 +48,15 @@ func TestClientsSurvivePowerCuts(t *testing.T) {
 			})
 		}
 	}
+	done := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(acknowledged)
+	}
 	for range cuts {
+		enough := sent + 50 // all from before, and some of what is sent now; others are on their way
 		send(200 + rng.IntN(200))
-		for len(produced) > 0 { // what the broker before has acknowledged
-			<-produced
-		}
-		for range 50 { // some are acknowledged, others are on their way
+		for done() < enough {
 			<-produced
 		}
 		send(100)

@@ -24,7 +24,7 @@ const maxFetchWait = time.Minute
 // The records are read when the answer is encoded (fetch_answer.go): by the connection's writer, at this answer's turn.
 // Fetch sessions are in fetch_session.go.
 // Deviations: no diverging epochs and no preferred replicas, as there are no followers yet. Min bytes is counted exactly
-// for recent batches; older ones count as enough.
+// for recent batches; older ones count as enough. A fetch for whose wait there is no memory is answered at once (weight.go).
 func handleFetch(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.FetchRequest)
 	f := &fetch{FetchResponse: kmsg.NewPtrFetchResponse(), b: b, maxBytes: min(r.MaxBytes, b.cfg.MaxFetchBytes), done: done}
@@ -82,10 +82,9 @@ func (f *fetch) begin(r *kmsg.FetchRequest, now time.Time) ([]fetchPart, error) 
 	if r.SessionEpoch == sessionInitial || r.SessionEpoch == sessionFinal {
 		sessions.remove(r.SessionID)
 		f.isInitial = r.Version >= 7 && r.SessionEpoch == sessionInitial
-		asks := asksOf(r)
-		parts := make([]fetchPart, len(asks))
-		for i, a := range asks {
-			parts[i].fetchAsk = a
+		parts := make([]fetchPart, 0, fetchPartitions(r))
+		for a := range asksOf(r) {
+			parts = append(parts, fetchPart{fetchAsk: a})
 		}
 		return parts, nil
 	}
@@ -112,6 +111,7 @@ func (f *fetch) begin(r *kmsg.FetchRequest, now time.Time) ([]fetchPart, error) 
 func (f *fetch) resolve(parts []fetchPart) bool {
 	urgent := false
 	f.all = parts
+	f.parts = make([]*fetchPart, 0, len(parts))
 	for i := range parts {
 		p := &parts[i]
 		part, err := f.find(&p.fetchKey)
@@ -163,6 +163,10 @@ func checkEpoch(p *replica.Partition, epoch int32) error {
 // wait registers the fetch with its partitions and the clock; whichever has enough first answers.
 func (f *fetch) wait(req *Request, minBytes int64, wait time.Duration) {
 	f.watcher = replica.NewWatcher(minBytes, f.answer)
+	if req.mayWait != nil && !req.mayWait(func() { f.watcher.Fire() }) {
+		f.done(f)
+		return
+	}
 	for _, p := range f.parts {
 		if err := p.part.Watch(f.watcher, p.next); err != nil {
 			f.watcher.Fire()

@@ -65,7 +65,7 @@ func (b *Broker) metadata(r *kmsg.MetadataRequest, failed map[string]error) *kms
 		me.Rack = &b.cfg.Rack
 	}
 	resp.Brokers = append(resp.Brokers, me)
-	if r.Topics == nil || r.Version == 0 && len(r.Topics) == 0 {
+	if asksAllTopics(r) {
 		for _, t := range b.topics.all() {
 			resp.Topics = append(resp.Topics, t.metadata())
 		}

@@ -31,7 +31,10 @@ type Broker struct {
 	timers *timers
 	groups groups
 	ids    producerIDs
-	budget *budget
+	budget *budget   // frames of requests
+	heavy  *budget   // large requests until their answers are written (weight.go)
+	light  *budget   // likewise others
+	waits  allowance // fetches that wait
 
 	sessions *fetchSessions
 	stats    stats
@@ -70,11 +73,15 @@ func Open(cfg Config) (*Broker, error) {
 		table:     newTable(apis()),
 		timers:    newTimers(),
 		budget:    newBudget(cfg.MemoryBytes),
+		heavy:     newBudget(cfg.MemoryBytes / heavyShare),
+		light:     newBudget(cfg.MemoryBytes / lightShare),
+		waits:     allowance{limit: cfg.MemoryBytes / waitsShare},
 		sessions:  newFetchSessions(cfg.MemoryBytes/fetchSessionShare, cfg.Rand),
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		ended:     make(chan struct{}),
 	}
+	b.heavy.isFair = true
 	b.stats.init(b.table)
 	b.topics.init()
 	if err := b.openMeta(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,9 +20,13 @@ const (
 	bodyDeadline      = 30 * time.Second // a frame that was begun must go on within this
 	writeDeadline     = 60 * time.Second // a client must take some bytes of its answers within this
 	frameChunkBytes   = 1 << 20          // what one read of a body may take while its deadline stands
+	writeChunkBytes   = 256 << 10        // what one write of an answer has, likewise
 	fetchShare        = 4                // of Config.MemoryBytes, an nth is for fetched bytes on their way out
 	leastFetchBytes   = 64 << 10         // what every fetch is granted
 	maxAnswersWaiting = 64 << 20         // bytes of requests of one connection that may wait for answers
+
+	// refusedPause is how long a connection whose fetch may not wait isn't read, so that its client doesn't spin.
+	refusedPause = 250 * time.Millisecond
 )
 
 // conn is one client's connection: a reader that decodes and dispatches, a writer that answers in order. The reader
@@ -38,6 +43,7 @@ type conn struct {
 	slots   []*slot   // requests in order; the head is answered next
 	waiting int       // bytes of the frames behind slots
 	closed  error
+	drained bool // the writer has gone: who answers gives back what was charged
 }
 
 // slot is a request's place in the order of answers.
@@ -46,6 +52,12 @@ type slot struct {
 	bytes         int
 	ready         bool
 	resp          kmsg.Response
+
+	weight  int64  // the request's
+	claim   *claim // of Broker.heavy or light, nil if there is none (any more)
+	waiting int64  // of Broker.waits
+	cancel  func() // answers a request that waits
+	refused bool   // it was not allowed to wait; of the reader
 }
 
 // run reads on this goroutine, writes on another, and takes the connection off the broker when both are gone.
@@ -58,6 +70,7 @@ func (c *conn) run() {
 	}()
 	c.close(c.read()) // a client that has gone wants no answers
 	<-written
+	c.drain()
 	c.b.mu.Lock()
 	delete(c.b.conns, c)
 	c.b.mu.Unlock()
@@ -73,6 +86,8 @@ func (c *conn) close(why error) {
 	c.mu.Unlock()
 	_ = c.nc.Close() // why is what matters
 	c.b.budget.wake()
+	c.b.heavy.wake()
+	c.b.light.wake()
 }
 
 // read takes frames until the connection ends. A frame that can't be served ends it.
@@ -102,22 +117,50 @@ func (c *conn) readFrame(br *bufio.Reader) (frame, error) {
 	if err != nil {
 		return frame{}, err
 	}
-	if err := c.b.budget.acquire(charge, c.isClosed); err != nil {
+	var incoming *claim
+	if n > br.Buffered() {
+		incoming = c.newClaim()
+	}
+	if err := c.b.budget.acquire(charge, incoming, c.isClosed); err != nil {
 		return frame{}, err
 	}
 	f := frame{bytes: c.b.budget.get(n), charge: charge}
-	for done := 0; done < n; {
-		if err := c.nc.SetReadDeadline(time.Now().Add(bodyDeadline)); err != nil {
-			return frame{}, c.giveUp(f, err)
-		}
-		m, err := io.ReadFull(br, f.bytes[done:min(n, done+frameChunkBytes)])
-		done += m
-		if err != nil {
-			return frame{}, c.giveUp(f, err)
-		}
+	if incoming == nil {
+		_, err = io.ReadFull(br, f.bytes)
+	} else {
+		err = c.readBody(br, f.bytes, incoming)
+		incoming.settle()
+	}
+	if err != nil {
+		return frame{}, c.giveUp(f, err)
 	}
 	c.b.stats.bytesIn.Add(int64(n) + sizeBytes)
 	return f, nil
+}
+
+// readBody fills a frame, giving the client bodyDeadline for each part of it.
+func (c *conn) readBody(br *bufio.Reader, body []byte, incoming *claim) error {
+	for len(body) > 0 {
+		if err := c.nc.SetReadDeadline(time.Now().Add(bodyDeadline)); err != nil {
+			return err
+		}
+		for part := body[:min(len(body), frameChunkBytes)]; len(part) > 0; {
+			n, err := br.Read(part)
+			if part, body = part[n:], body[n:]; err != nil && len(body) > 0 {
+				return err
+			}
+			incoming.moved.Add(int64(n))
+		}
+	}
+	return nil
+}
+
+// newClaim is a claim that this connection pays for when it stands still.
+func (c *conn) newClaim() *claim {
+	return &claim{end: func() {
+		c.b.rejects.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "connection closed: it stalled while others waited for memory", "peer", c.host)
+		c.close(errStalled)
+	}}
 }
 
 // admit takes a frame's size off br and looks at its key.
@@ -133,7 +176,7 @@ func (c *conn) admit(br *bufio.Reader) (sizeOfRest int, charge int64, err error)
 	if start, err = br.Peek(sizeBytes + keyBytes); err != nil {
 		return 0, 0, err
 	}
-	if charge, err = admission(n, [keyBytes]byte(start[sizeBytes:])); err != nil {
+	if charge, err = admission(n, [keyBytes]byte(start[sizeBytes:]), c.b.budget.limit); err != nil {
 		return 0, 0, err
 	}
 	_, err = br.Discard(sizeBytes)
@@ -170,7 +213,11 @@ func (c *conn) serve(f frame) error {
 	}
 	req.Software = c.software
 	s := &slot{correlationID: h.correlationID, bytes: len(f.bytes)}
+	if err := c.charge(s, req); err != nil {
+		return c.giveUp(f, err)
+	}
 	if !c.enqueue(s) {
+		c.b.uncharge(s)
 		return c.giveUp(f, errClosing)
 	}
 	if req.Key == keyProduce {
@@ -183,6 +230,9 @@ func (c *conn) serve(f frame) error {
 	if req.Key == keyProduce || req.Key == keyFetch {
 		c.b.Handle(req, done)
 		c.b.budget.put(f, true) // a produce's bytes have been copied, and a fetch has none: it may wait for long
+		if s.refused {
+			c.b.pause(refusedPause)
+		}
 		return nil
 	}
 	c.b.Handle(req, func(resp kmsg.Response) {
@@ -215,12 +265,18 @@ func (c *conn) answer(s *slot, resp kmsg.Response) {
 	if len(c.slots) > 0 && c.slots[0] == s {
 		c.cond.Broadcast()
 	}
+	drained := c.drained
 	c.mu.Unlock()
+	if drained {
+		s.resp = nil
+		c.b.uncharge(s)
+	}
 }
 
 // write answers in order until the connection ends.
 func (c *conn) write() {
 	var o output
+	defer func() { c.b.written(&o) }()
 	for {
 		s := c.next(o.size() == 0)
 		if s == nil && o.size() == 0 {
@@ -237,8 +293,7 @@ func (c *conn) write() {
 			continue // take what else is ready
 		}
 		err := c.flush(&o)
-		c.b.fetches.Add(-o.granted)
-		o.reset()
+		c.b.written(&o)
 		if err != nil {
 			c.close(fmt.Errorf("write to %s: %w", c.host, err))
 			return
@@ -248,8 +303,12 @@ func (c *conn) write() {
 
 // encode adds an answer to what is written next. A fetch reads no more than it is granted.
 func (c *conn) encode(o *output, s *slot) {
+	o.charged = append(o.charged, s)
 	f, ok := s.resp.(*fetch)
 	if !ok {
+		if s.weight >= heavyBytes {
+			o.buf = slices.Grow(o.buf, int(s.weight/4)) // about the answer's size; growing step by step takes thrice that
+		}
 		o.buf = appendResponse(o.buf, s.correlationID, s.resp)
 		s.resp = nil
 		return
@@ -298,10 +357,10 @@ func (c *conn) next(wait bool) *slot {
 func (c *conn) flush(o *output) error {
 	for rest := o.buffers(); len(rest) > 0; {
 		part, n := net.Buffers(nil), 0
-		for len(rest) > 0 && n < frameChunkBytes {
+		for len(rest) > 0 && n < writeChunkBytes {
 			piece := rest[0]
-			if len(piece) > frameChunkBytes {
-				piece, rest[0] = piece[:frameChunkBytes], piece[frameChunkBytes:]
+			if len(piece) > writeChunkBytes {
+				piece, rest[0] = piece[:writeChunkBytes], piece[writeChunkBytes:]
 			} else {
 				rest = rest[1:]
 			}
@@ -313,6 +372,11 @@ func (c *conn) flush(o *output) error {
 		}
 		written, err := part.WriteTo(c.nc)
 		c.b.stats.bytesOut.Add(written)
+		for _, s := range o.charged {
+			if s.claim != nil {
+				s.claim.moved.Add(written)
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,8 @@
 //  3. A produce is answered with success only when its bytes are durable (log.flush=group) or written
 //     (log.flush=os); consumers are served nothing at or above the high watermark.
 //  4. No record is decoded on the produce path, except the keys of a compacted topic (by storage).
-//  5. Memory held by requests is bounded by Config.MemoryBytes: admission blocks a connection's reader.
+//  5. Memory held by requests, and by what they make until they are answered, is bounded by Config.MemoryBytes: admission
+//     blocks a connection's reader; a fetch for whose wait there is no memory doesn't wait.
 //  6. Topics, partitions and configs change only by a command that meta has made durable; the broker acts on
 //     what the image says, in the order of the commands.
 //  7. Errors become Kafka error codes in one function, code (errors.go).

@@ -4,12 +4,16 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // smallPieceBytes is the size below which records are copied between the encoded bytes instead of written apart.
 const smallPieceBytes = 2 << 10
+
+// partAnswerBytes is about what a partition takes in a fetch answer, its records apart.
+const partAnswerBytes = 48
 
 // keepOutputBytes is how much an idle connection's writer keeps allocated.
 const keepOutputBytes = 16 << 10
@@ -19,7 +23,8 @@ type output struct {
 	buf     []byte
 	cuts    []cut
 	inCuts  int
-	granted int64 // bytes of fetches, given back when they are written
+	granted int64   // bytes of fetches, given back when they are written
+	charged []*slot // whose answers these are, uncharged when they are written
 }
 
 // cut is a piece that belongs before buf[at].
@@ -59,7 +64,8 @@ func (o *output) buffers() net.Buffers {
 
 func (o *output) reset() {
 	clear(o.cuts)
-	*o = output{buf: o.buf[:0], cuts: o.cuts[:0]}
+	clear(o.charged)
+	*o = output{buf: o.buf[:0], cuts: o.cuts[:0], charged: o.charged[:0]}
 	if cap(o.buf) > keepOutputBytes {
 		o.buf = nil
 	}
@@ -133,6 +139,9 @@ func (f *fetch) continueSession() {
 }
 
 func (f *fetch) beginSession() {
+	if !f.b.sessions.mayHold(len(f.all)) {
+		return
+	}
 	parts := make([]*sessionPart, 0, len(f.all))
 	for _, isServed := range []bool{false, true} { // those with records wait for their next turn at the end
 		for i := range f.all {
@@ -193,7 +202,8 @@ func (f *fetch) encode(o *output) {
 		o.buf = binary.BigEndian.AppendUint16(o.buf, uint16(f.ErrorCode))
 		o.buf = binary.BigEndian.AppendUint32(o.buf, uint32(f.SessionID))
 	}
-	topics := f.byTopic()
+	topics, count := f.byTopic()
+	o.buf = slices.Grow(o.buf, count*partAnswerBytes)
 	o.buf = appendLength(o.buf, len(topics), flexible)
 	for _, parts := range topics {
 		key := &parts[0].fetchKey
@@ -215,7 +225,7 @@ func (f *fetch) encode(o *output) {
 }
 
 // byTopic gathers the partitions to answer, those of one topic that follow each other together.
-func (f *fetch) byTopic() (topics [][]*fetchPart) {
+func (f *fetch) byTopic() (topics [][]*fetchPart, count int) {
 	for i := range f.all {
 		p := &f.all[i]
 		if p.isKnown {
@@ -227,8 +237,9 @@ func (f *fetch) byTopic() (topics [][]*fetchPart) {
 			n++
 		}
 		topics[n-1] = append(topics[n-1], p)
+		count++
 	}
-	return topics
+	return topics, count
 }
 
 func (p *fetchPart) encode(o *output, v int16) {

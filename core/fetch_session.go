@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"io"
+	"iter"
 	"sync"
 	"time"
 
@@ -83,6 +84,21 @@ func (c *fetchSessions) get(id int32) *fetchSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.byID[id]
+}
+
+// size is how many partitions a session has, 0 if there is none.
+func (c *fetchSessions) size(id int32) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.byID[id]; s != nil {
+		return s.size
+	}
+	return 0
+}
+
+// mayHold says that a session of so many partitions fits, were it the only one.
+func (c *fetchSessions) mayHold(partitions int) bool {
+	return sessionBytes+int64(partitions)*sessionPartBytes <= c.limitBytes
 }
 
 // counts is how many sessions and partitions there are now, and how many sessions had to go for others.
@@ -201,7 +217,7 @@ func (s *fetchSession) next(r *kmsg.FetchRequest) (parts []fetchPart, bytes int6
 		return nil, 0, kerr.InvalidFetchSessionEpoch
 	}
 	s.epoch = nextSessionEpoch(s.epoch)
-	for _, a := range asksOf(r) {
+	for a := range asksOf(r) {
 		if old := s.parts[a.fetchKey]; old != nil {
 			old.fetchAsk = a
 		} else {
@@ -283,19 +299,17 @@ func (s *fetchSession) answer(epoch int32, parts []fetchPart) error {
 // nextSessionEpoch follows epoch; it never gets to 0 or below again.
 func nextSessionEpoch(epoch int32) int32 { return max(1, epoch+1) }
 
-// asksOf lists what a fetch asks for.
-func asksOf(r *kmsg.FetchRequest) []fetchAsk {
-	n := 0
-	for i := range r.Topics {
-		n += len(r.Topics[i].Partitions)
-	}
-	asks := make([]fetchAsk, 0, n)
-	for i := range r.Topics {
-		t := &r.Topics[i]
-		for j := range t.Partitions {
-			p := &t.Partitions[j]
-			asks = append(asks, fetchAsk{fetchKey{t.Topic, t.TopicID, p.Partition}, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch})
+// asksOf is what a fetch asks for, in its order.
+func asksOf(r *kmsg.FetchRequest) iter.Seq[fetchAsk] {
+	return func(yield func(fetchAsk) bool) {
+		for i := range r.Topics {
+			t := &r.Topics[i]
+			for j := range t.Partitions {
+				p := &t.Partitions[j]
+				if !yield(fetchAsk{fetchKey{t.Topic, t.TopicID, p.Partition}, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch}) {
+					return
+				}
+			}
 		}
 	}
-	return asks
 }

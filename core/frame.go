@@ -18,13 +18,17 @@ const (
 	keyBytes       = 2
 	minHeaderBytes = keyBytes + 2 + 4 + 2
 
-	// maxControlBytes bounds requests other than Produce, whose bytes are not mostly records.
-	maxControlBytes = 32 << 20
+	// maxControlBytes and leastControlBytes bound requests other than Produce, whose bytes are not mostly records: what
+	// one is charged should be no more than all memory for requests.
+	maxControlBytes   = 32 << 20
+	leastControlBytes = 4 << 20
 	// decodedFactor is what a request other than Produce is charged per byte: its arrays of small elements grow when
 	// they are decoded.
 	decodedFactor = 8
 	// maxProducePartitions bounds the partitions of one Produce, whose slots are larger than their bytes on the wire.
 	maxProducePartitions = 200_000
+	// maxFetchPartitions bounds the partitions of one Fetch, likewise.
+	maxFetchPartitions = 200_000
 )
 
 // Errors of frames; each ends the connection that sent it.
@@ -53,13 +57,13 @@ func frameSize(b [sizeBytes]byte, maxBytes int32) (int, error) {
 	return int(n), nil
 }
 
-// admission says, from a frame's size and key, what it is charged to the budget.
-func admission(sizeOfRest int, key [keyBytes]byte) (charge int64, err error) {
+// admission says, from a frame's size and key, what it is charged to a budget of limitBytes.
+func admission(sizeOfRest int, key [keyBytes]byte, limitBytes int64) (charge int64, err error) {
 	if int16(binary.BigEndian.Uint16(key[:])) == keyProduce {
 		return int64(sizeOfRest), nil
 	}
-	if sizeOfRest > maxControlBytes {
-		return 0, fmt.Errorf("%w: %d bytes, allowed are %d but for Produce", errFrameSize, sizeOfRest, maxControlBytes)
+	if most := max(leastControlBytes, min(limitBytes/decodedFactor, maxControlBytes)); int64(sizeOfRest) > most {
+		return 0, fmt.Errorf("%w: %d bytes, allowed are %d but for Produce", errFrameSize, sizeOfRest, most)
 	}
 	return int64(sizeOfRest) * decodedFactor, nil
 }
@@ -139,8 +143,22 @@ func (t *table) decode(h header) (*Request, *api, error) {
 	if err := body.ReadFrom(rest); err != nil {
 		return nil, nil, fmt.Errorf("%w: key %d version %d: %w", errBody, h.key, h.version, err)
 	}
+	if f, ok := body.(*kmsg.FetchRequest); ok {
+		if parts := fetchPartitions(f); parts > maxFetchPartitions {
+			return nil, nil, fmt.Errorf("%w: %d partitions in a fetch, allowed are %d", errBody, parts, maxFetchPartitions)
+		}
+	}
 	req.Body = body
 	return req, row, nil
+}
+
+// fetchPartitions counts the partitions that a fetch names.
+func fetchPartitions(r *kmsg.FetchRequest) int {
+	n := 0
+	for i := range r.Topics {
+		n += len(r.Topics[i].Partitions)
+	}
+	return n
 }
 
 // table is the dispatch table, indexed by API key.

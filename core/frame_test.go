@@ -82,13 +82,13 @@ func TestFrameSizes(t *testing.T) {
 			t.Errorf("size %d: %v", tc.size, err)
 		}
 	}
-	if charge, err := admission(100, [keyBytes]byte{0, 0}); err != nil || charge != 100 {
+	if charge, err := admission(100, [keyBytes]byte{0, 0}, 1<<30); err != nil || charge != 100 {
 		t.Errorf("produce: charge %d, %v", charge, err)
 	}
-	if charge, err := admission(100, [keyBytes]byte{0, 3}); err != nil || charge != 100*decodedFactor {
+	if charge, err := admission(100, [keyBytes]byte{0, 3}, 1<<30); err != nil || charge != 100*decodedFactor {
 		t.Errorf("metadata: charge %d, %v", charge, err)
 	}
-	if _, err := admission(maxControlBytes+1, [keyBytes]byte{0, 3}); !errors.Is(err, errFrameSize) {
+	if _, err := admission(maxControlBytes+1, [keyBytes]byte{0, 3}, 1<<30); !errors.Is(err, errFrameSize) {
 		t.Errorf("a huge metadata request: %v", err)
 	}
 }

@@ -19,6 +19,10 @@ type Request struct {
 	Software      string // "name/version" as the client gave it in ApiVersions, else empty
 	Body          kmsg.Request
 	Now           time.Time
+
+	// mayWait asks, before the handler keeps the request waiting for others' doings, whether it may hold memory meanwhile; cancel
+	// answers it, and may be called at any time from then on. nil: it may.
+	mayWait func(cancel func()) bool
 }
 
 // Done takes a request's answer. It is called exactly once for every request, from any goroutine, and doesn't block.

@@ -57,6 +57,16 @@ func (ts *topics) all() []*topic {
 	return list
 }
 
+// counts is how many topics and partitions there are.
+func (ts *topics) counts() (topics, partitions int) {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	for _, t := range ts.names {
+		partitions += len(t.parts)
+	}
+	return len(ts.names), partitions
+}
+
 func (ts *topics) put(t *topic) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

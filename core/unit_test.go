@@ -64,13 +64,13 @@ func TestBudgetBlocksAndReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
 		never := func() bool { return false }
-		if err := b.acquire(60, never); err != nil {
+		if err := b.acquire(60, nil, never); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		var mu sync.Mutex
 		wait := func(name string, n int64, stop func() bool) {
-			err := b.acquire(n, stop)
+			err := b.acquire(n, nil, stop)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -28,7 +28,7 @@ mkdir -p "$dir/data"
 chmod 755 "$dir" "$dir/data"
 rm -rf "$dir"/data/run-* # of a run that was killed
 cd "$root"
-go build -o "$dir/bench" ./e2e/bench
+go build -buildvcs=false -o "$dir/bench" ./e2e/bench
 # A copy, since a build in the middle of a long run would change what is measured.
 [ "$command" = report ] || cp -f bin/weir "$dir/weir"
 flags=(-weir "$dir/weir" -dir "$dir/data" -store "$dir" -peers "$root/e2e/peers" -seconds "${BENCH_SECONDS:-20}" -rounds "${BENCH_ROUNDS:-3}")

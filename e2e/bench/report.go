@@ -153,7 +153,7 @@ func writeScenario(w io.Writer, r *result) {
 		return
 	}
 	fmt.Fprintf(w, "- %d rounds of %d s, %s, load before it %s\n", r.Rounds, r.Seconds, r.Machine.At.Format("2006-01-02 15:04"), r.Machine.Load)
-	if !r.Complete {
+	if !r.Complete && len(r.NotRun) == 0 {
 		fmt.Fprintf(w, "- **cut short: not all rounds were run**\n")
 	}
 	for _, f := range r.Limits {

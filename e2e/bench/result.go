@@ -46,7 +46,7 @@ type machine struct {
 	MemoryGB float64   `json:"memoryGB"`
 	Load     string    `json:"load"` // 1, 5 and 15 minutes, before the scenario
 	Versions []string  `json:"versions"`
-	Weir     string    `json:"weir"` // of the binary: what tells one run from another
+	Weir     string    `json:"weir"` // hash of its binary and ours: what tells one run from another
 }
 
 func (b *bench) path(set, name string) string {
@@ -140,7 +140,8 @@ func (b *bench) identify(ctx context.Context) {
 	}
 	ask("weir", `"$1" version`, b.weir)
 	ask("commit", `git -C "$(dirname "$1")" log -1 --format='%h of %cs'`, b.weir)
-	b.binary, _ = shell(ctx, `sha256sum <"$1" | cut -c-16`, b.weir)
+	self, _ := os.Executable() // the figures depend on how they are taken, too
+	b.binary, _ = shell(ctx, `cat "$1" "$2" | sha256sum | cut -c-16`, b.weir, self)
 	libs := filepath.Join(b.store, "..", "peers")
 	ask("Apache Kafka", `ls "$1"/lib-kafka | sed -n 's/^kafka_2.13-\(.*\)\.jar/\1/p'`, libs)
 	ask("Debezium", `ls "$1"/lib-debezium | sed -n 's/^debezium-connector-postgres-\(.*\)\.jar/\1/p'`, libs)

@@ -25,6 +25,8 @@ const (
 	connectJavaEnv = "_JAVA_OPTIONS=-Xms256m -Xmx2g"
 )
 
+const scriptLines = 4 // of a script's complaints that are kept
+
 // server is what a side runs on: one process or several, in a folder of its own.
 type server struct {
 	dir     string
@@ -245,10 +247,11 @@ func (b *bench) script(ctx context.Context, cores string, env []string, name str
 	cmd.WaitDelay = 5 * time.Second // a server that it left running may hold the pipes
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		lines := strings.Split(strings.TrimSpace(faults.String()), "\n")
+		lines = lines[max(0, len(lines)-scriptLines):]
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		return "", fmt.Errorf("%w: %s %s: %v: %s", errNotRun, name, args[0], err, lines[len(lines)-1])
+		return "", fmt.Errorf("%w: %s %s: %v: %s", errNotRun, name, args[0], err, strings.Join(lines, " / "))
 	}
 	return strings.TrimSpace(out.String()), nil
 }

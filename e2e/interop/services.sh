@@ -58,8 +58,12 @@ offsets_api() {
   eventually 30 stopped
   rest "/connectors/$prefix-in/offsets" | grep -q position || { echo "no offset is stored" >&2; return 1; }
   rest "/connectors/$prefix-in/offsets" -X DELETE
-  same "$(rest "/connectors/$prefix-in/offsets" | jq -c .offsets)" '[]' "offsets after the reset"
+  eventually 20 no_offsets
 }
+
+# no_offsets may be wrong at first: Java lists the source partitions that it knows
+# before it reads its topic to the end.
+no_offsets() { [ "$(rest "/connectors/$prefix-in/offsets" | jq -c .offsets)" = '[]' ]; }
 
 stopped() { [ "$(rest "/connectors/$prefix-in/status" | jq -r .connector.state)" = STOPPED ]; }
 

@@ -204,11 +204,15 @@ func (r *run) kafkaGoAdmin(ctx context.Context) error {
 	if err != nil || altered.Resources[0].Error != nil {
 		return fmt.Errorf("incremental alter: %v, %w", altered, err)
 	}
-	described, err := client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{{
-		ResourceType: kafka.ResourceTypeTopic, ResourceName: full, ConfigNames: []string{"retention.ms"},
-	}}})
-	if err != nil || described.Resources[0].ConfigEntries[0].ConfigValue != "3600000" {
-		return fmt.Errorf("describe configs: %v, %w", described, err)
+	// A broker of Apache Kafka may learn of it from the controller only after the answer.
+	for described := ""; described != "3600000"; {
+		answer, err := client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: full, ConfigNames: []string{"retention.ms"},
+		}}})
+		if err != nil {
+			return fmt.Errorf("describe configs: %w, last value %q", err, described)
+		}
+		described = answer.Resources[0].ConfigEntries[0].ConfigValue
 	}
 	if err := r.kafkaGoAdminGroups(ctx, client); err != nil {
 		return err

@@ -172,3 +172,50 @@ func TestStalledClientsHoldTheirShareOnly(t *testing.T) {
 		t.Errorf("after they have gone: %v", kerr.ErrorForCode(p.ErrorCode))
 	}
 }
+
+// TestDeletingATopicFreesAFullDisk: when no more records are taken, a topic can still be deleted, and then they are.
+func TestDeletingATopicFreesAFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	cfg := Default("data") // its log isn't the test's: the disk's complaints are expected
+	cfg.FS, cfg.WALFileBytes, cfg.TailBytes = mem, 256<<10, 256<<10
+	b := start(t, cfg)
+	w := dialWire(t, b)
+	value := strings.Repeat("x", 10_000)
+	for _, name := range []string{"big", "t"} {
+		w.createTopic(name)
+		if p := w.produce(name, -1, batch(value)); p.ErrorCode != 0 {
+			t.Fatal(kerr.ErrorForCode(p.ErrorCode))
+		}
+	}
+	if err := b.Store().Flush(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	var freed atomic.Bool
+	mem.Inject(func(op vfs.Op) error {
+		if op.Kind == vfs.OpRemove && strings.HasSuffix(op.Path, ".log") {
+			freed.Store(true)
+		}
+		if !freed.Load() && (op.Kind == vfs.OpCreate || op.Kind == vfs.OpWrite && !strings.Contains(op.Path, "wal")) {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	refused := int16(0)
+	for i := 0; i < 500 && refused != kerr.KafkaStorageError.Code; i++ {
+		refused = w.produce("t", -1, batch(value)).ErrorCode
+	}
+	if refused != kerr.KafkaStorageError.Code {
+		t.Fatalf("on a full disk: %v", kerr.ErrorForCode(refused))
+	}
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TopicNames, req.TimeoutMillis = []string{"big"}, 10_000
+	w.send(req, 5, 1)
+	resp := kmsg.NewPtrDeleteTopicsResponse()
+	resp.SetVersion(5)
+	w.receive(resp)
+	if code := resp.Topics[0].ErrorCode; code != 0 {
+		t.Fatalf("delete on a full disk: %v", kerr.ErrorForCode(code))
+	}
+	until(t, "the topic's files are gone", freed.Load)
+	until(t, "records are taken again", func() bool { return w.produce("t", -1, batch(value)).ErrorCode == 0 })
+}

@@ -13,7 +13,7 @@ func (s *Store) put(l *Log, f *frame) (body []byte, ticket Ticket, err error) {
 	return s.putLocked(l, f)
 }
 
-// putLocked is put with mu held; l is nil for a frame of no log.
+// putLocked is put with mu held; l is nil for a frame of no log. Batches leave the reserve to other frames.
 func (s *Store) putLocked(l *Log, f *frame) (body []byte, ticket Ticket, err error) {
 	if s.err != nil {
 		return nil, 0, s.err
@@ -22,13 +22,17 @@ func (s *Store) putLocked(l *Log, f *frame) (body []byte, ticket Ticket, err err
 	if roundSize(size) > s.opts.WALFileBytes {
 		return nil, 0, fmt.Errorf("%w: %d bytes fit no write-ahead file of %d", ErrTooLarge, size, s.opts.WALFileBytes)
 	}
-	if f.kind == frameAppend && s.tailBytes.Load() >= 2*s.opts.TailBytes {
-		return nil, 0, s.noRoom()
+	leave := int64(0)
+	if isData := f.kind == frameAppend && !l.cfg.UsesReserve; isData {
+		if s.tailBytes.Load() >= 2*s.opts.TailBytes {
+			return nil, 0, s.noRoom()
+		}
+		leave = s.wal.reserveBytes()
 	}
-	if s.open.frames > 0 && (s.open.bytes+size > int64(s.opts.RoundBytes) || !s.wal.admits(s.open.bytes+size)) {
+	if s.open.frames > 0 && (s.open.bytes+size > int64(s.opts.RoundBytes) || !s.wal.admits(s.open.bytes+size, leave)) {
 		s.sealOpen()
 	}
-	if !s.wal.admits(s.open.bytes + size) {
+	if !s.wal.admits(s.open.bytes+size, leave) {
 		return nil, 0, s.noRoom()
 	}
 	body = s.open.add(f)
@@ -47,7 +51,7 @@ func (s *Store) putLocked(l *Log, f *frame) (body []byte, ticket Ticket, err err
 		s.hooks.onFrame(f, ticket)
 	}
 	signal(s.wake)
-	if len(s.wal.free) == 0 || s.tailBytes.Load() >= s.opts.TailBytes/2 {
+	if isFreeing := s.diskFull && f.kind != frameAppend; isFreeing || len(s.wal.free) == 0 || s.tailBytes.Load() >= s.opts.TailBytes/2 {
 		signal(s.wakeFlush)
 	}
 	return body, ticket, nil

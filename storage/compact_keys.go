@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 )
 
 // keySet knows which records are superseded. Within bounded memory: if the keys written since the last compaction are too many for one
@@ -88,7 +89,7 @@ func (c *compaction) mapClass(ctx context.Context) (fits bool, err error) {
 			}
 			records, err := b.records()
 			if err != nil {
-				return nil // it stays as it is
+				return nil //nolint:nilerr // it stays as it is
 			}
 			for j := range records {
 				r := &records[j]
@@ -104,7 +105,7 @@ func (c *compaction) mapClass(ctx context.Context) (fits bool, err error) {
 			}
 			return nil
 		})
-		if err == errStop {
+		if errors.Is(err, errStop) {
 			return false, nil
 		}
 		if err != nil {
@@ -125,7 +126,7 @@ func (c *compaction) markClass(ctx context.Context) error {
 			}
 			records, err := b.records()
 			if err != nil {
-				return nil
+				return nil //nolint:nilerr // it stays as it is
 			}
 			for j := range records {
 				r := &records[j]

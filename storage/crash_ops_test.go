@@ -83,6 +83,7 @@ func (r *crashRun) create() string {
 		return ""
 	}
 	cfg := LogConfig{SegmentBytes: int64(400 + r.rng.IntN(2000)), Segment: time.Duration(1+r.rng.IntN(60)) * time.Second, IndexIntervalBytes: 200}
+	cfg.UsesReserve = id.Topic[0] == 5
 	switch r.rng.IntN(4) {
 	case 0:
 		cfg.RetentionBytes = 3000

@@ -115,9 +115,9 @@ func (want *modelLog) advance(start int64) {
 
 // compaction is what must come of one: of the records below end, each key's newest, with tombstones while their time isn't over, and
 // a producer's last batch emptied.
-func (l *modelLog) compaction(end int64, producers map[int64]*modelProducer, now time.Time, retention time.Duration) {
+func (want *modelLog) compaction(end int64, producers map[int64]*modelProducer, now time.Time, retention time.Duration) {
 	newest := map[string]int64{}
-	for _, b := range l.batches {
+	for _, b := range want.batches {
 		if b.last < end {
 			for _, r := range mustRecords(b.data) {
 				newest[string(r.Key)] = b.base + int64(r.OffsetDelta)
@@ -125,7 +125,7 @@ func (l *modelLog) compaction(end int64, producers map[int64]*modelProducer, now
 		}
 	}
 	var rest []modelBatch
-	for _, b := range l.batches {
+	for _, b := range want.batches {
 		if b.last < end {
 			b.data = compactModelBatch(b, producers, newest, now, retention)
 		}
@@ -133,7 +133,7 @@ func (l *modelLog) compaction(end int64, producers map[int64]*modelProducer, now
 			rest = append(rest, b)
 		}
 	}
-	l.batches = rest
+	want.batches = rest
 }
 
 func compactModelBatch(b modelBatch, producers map[int64]*modelProducer, newest map[string]int64, now time.Time, retention time.Duration) []byte {

@@ -68,6 +68,7 @@ const (
 	defaultTail      = 64 << 20
 	defaultOpenFiles = 512
 	defaultFewFiles  = 32
+	reserveShare     = 8 // of a write-ahead file, an nth is left to what frees a full disk
 )
 
 // SetDefaults fills what is unset.
@@ -148,6 +149,7 @@ type LogConfig struct {
 	MaxMessageBytes    int           // largest batch, default 1 MiB + 12
 	Cleanup            Cleanup       // default CleanupDelete
 	TimestampType      TimestampType
+	UsesReserve        bool          // appends may use what others must leave for drops on a full disk: the metadata's log
 	TimestampBefore    time.Duration // most that a CreateTime may lie in the past; ≤ 0: no limit
 	TimestampAfter     time.Duration // most that it may lie in the future; ≤ 0: no limit
 

@@ -45,6 +45,7 @@ func (s *Store) runFlushes(ctx context.Context) error {
 	tick := time.NewTicker(s.opts.FlushInterval)
 	defer tick.Stop()
 	full := fullDisk{log: s.log, dir: s.opts.Dir, isKnown: s.isUnsettled.Load()}
+	var again <-chan time.Time // a flush was wanted too early after one that a full disk refused
 	for {
 		due := false
 		select {
@@ -55,8 +56,13 @@ func (s *Store) runFlushes(ctx context.Context) error {
 		case <-tick.C:
 			due = true
 		case <-s.wakeFlush:
+		case <-again:
+			again = nil
 		}
 		if !due && !full.mayTry(time.Now()) {
+			if again == nil {
+				again = time.After(fullPause)
+			}
 			continue
 		}
 		if !due && !s.pressed() {

@@ -259,7 +259,7 @@ func (s *Store) Room() <-chan struct{} {
 
 // holdsBack says that appends should wait for a flush. Called with mu held.
 func (s *Store) holdsBack() bool {
-	hasRoom := s.tailBytes.Load() < s.opts.TailBytes && s.wal.admits(int64(s.opts.RoundBytes))
+	hasRoom := s.tailBytes.Load() < s.opts.TailBytes && s.wal.admits(int64(s.opts.RoundBytes), s.wal.reserveBytes())
 	return !hasRoom && !s.diskFull && s.err == nil
 }
 

@@ -27,13 +27,20 @@ type wal struct {
 	nextName  uint64
 }
 
-// admits says whether a round of so many bytes of frames can be placed now.
-func (w *wal) admits(framesBytes int64) bool {
-	size := roundSize(framesBytes)
+// reserveBytes is the room that appends leave in the last file there is, so that what frees a full disk can still be said: drops,
+// new starts, and the commands that lead to them (LogConfig.UsesReserve).
+func (w *wal) reserveBytes() int64 {
+	return max(2*blockBytes, w.fileBytes/reserveShare/blockBytes*blockBytes)
+}
+
+// admits says whether a round of so many bytes of frames can be placed now, with leaveBytes left after it. A file that is free is
+// enough to leave, so a batch that fills a file whole can be placed while there are two.
+func (w *wal) admits(framesBytes, leaveBytes int64) bool {
+	size, free := roundSize(framesBytes), len(w.free)
 	if w.current != nil && w.place+size <= w.fileBytes {
-		return true
+		return free > 0 || w.place+size+leaveBytes <= w.fileBytes
 	}
-	return len(w.free) > 0 && size <= w.fileBytes
+	return size <= w.fileBytes && (free > 1 || free == 1 && size+leaveBytes <= w.fileBytes)
 }
 
 // seal gives r its place. The caller has seen admits for r's size.

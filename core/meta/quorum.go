@@ -69,7 +69,7 @@ const segmentBytes = 4 << 20
 // Open reads the log from its start and rebuilds the image. It blocks on the disk. Proposals begin a new term.
 func Open(o Options) (*Quorum, error) {
 	log, err := o.Store.OpenLog(LogID(), TopicName+"-0", storage.LogConfig{
-		MaxMessageBytes: o.MaxCommandBytes + 4096, SegmentBytes: segmentBytes,
+		MaxMessageBytes: o.MaxCommandBytes + 4096, SegmentBytes: segmentBytes, UsesReserve: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open metadata log: %w", err)

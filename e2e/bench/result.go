@@ -138,7 +138,7 @@ func (b *bench) identify(ctx context.Context) {
 		b.versions = append(b.versions, what+" "+strings.Split(out, "\n")[0])
 		return out
 	}
-	ask("weir", `"$1" version`, b.weir)
+	ask("weir", `"$1" version | tail -n 1 | tr -s ' '`, b.weir)
 	ask("commit", `git -C "$(dirname "$1")" log -1 --format='%h of %cs'`, b.weir)
 	self, _ := os.Executable() // the figures depend on how they are taken, too
 	b.binary, _ = shell(ctx, `cat "$1" "$2" | sha256sum | cut -c-16`, b.weir, self)

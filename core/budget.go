@@ -14,9 +14,10 @@ const (
 	smallestClass = 12 // 4 KiB: smaller frames are allocated
 	largestClass  = 20 // 1 MiB: larger frames are allocated
 
-	stallGrace       = 3 * time.Second // a claim that others wait for may stand still so long
-	stallCheck       = time.Second     // how often those who wait look for claims that stand still
-	leastBytesPerSec = 64 << 10        // after stallGrace, a claim that others wait for must have moved on at this rate
+	stallGrace       = 3 * time.Second  // a claim that others wait for may stand still so long, once it is its peer's turn
+	turnGrace        = 30 * time.Second // before that: requests ahead of it, and the disk, take their time
+	stallCheck       = time.Second      // how often those who wait look for claims that stand still
+	leastBytesPerSec = 64 << 10         // after stallGrace, a claim that others wait for must have moved on at this rate
 )
 
 // errStalled ends a connection that held memory and didn't move while others waited for it.
@@ -47,10 +48,11 @@ type budget struct {
 type claim struct {
 	of      *budget
 	charge  int64
-	end     func()       // closes the connection; called without the budget's lock, once
-	moved   atomic.Int64 // bytes that the peer has sent or taken
-	began   time.Time    // guarded by budget.mu
-	isEnded bool         // likewise
+	end     func()        // closes the connection; called without the budget's lock, once
+	moved   atomic.Int64  // bytes that the peer has sent or taken
+	began   time.Time     // guarded by budget.mu
+	grace   time.Duration // likewise
+	isEnded bool          // likewise
 }
 
 func newBudget(limitBytes int64) *budget {
@@ -114,7 +116,7 @@ func (b *budget) stalled(needBytes int64) []*claim {
 	var list []*claim
 	now := time.Now()
 	for c := range b.claims {
-		late := now.Sub(c.began) - stallGrace
+		late := now.Sub(c.began) - c.grace
 		switch {
 		case c.isEnded:
 			needBytes -= c.charge // on its way out
@@ -131,6 +133,13 @@ func (b *budget) stalled(needBytes int64) []*claim {
 		needBytes -= c.charge
 	}
 	return list
+}
+
+// turn says that from now on c waits for its peer only.
+func (c *claim) turn() {
+	c.of.mu.Lock()
+	c.began, c.grace = time.Now(), stallGrace
+	c.of.mu.Unlock()
 }
 
 // settle takes c off the claims; its bytes remain charged, and depend on nobody outside any more.

@@ -15,7 +15,7 @@ func (c *conn) charge(s *slot, req *Request) error {
 	if s.weight >= heavyBytes {
 		account = c.b.heavy
 	}
-	s.claim = c.newClaim()
+	s.claim = c.newClaim(turnGrace)
 	if err := account.acquire(s.weight, s.claim, c.isClosed); err != nil {
 		s.claim = nil
 		return err

@@ -119,7 +119,7 @@ func (c *conn) readFrame(br *bufio.Reader) (frame, error) {
 	}
 	var incoming *claim
 	if n > br.Buffered() {
-		incoming = c.newClaim()
+		incoming = c.newClaim(stallGrace)
 	}
 	if err := c.b.budget.acquire(charge, incoming, c.isClosed); err != nil {
 		return frame{}, err
@@ -156,8 +156,8 @@ func (c *conn) readBody(br *bufio.Reader, body []byte, incoming *claim) error {
 }
 
 // newClaim is a claim that this connection pays for when it stands still.
-func (c *conn) newClaim() *claim {
-	return &claim{end: func() {
+func (c *conn) newClaim(grace time.Duration) *claim {
+	return &claim{grace: grace, end: func() {
 		c.b.rejects.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "connection closed: it stalled while others waited for memory", "peer", c.host)
 		c.close(errStalled)
 	}}
@@ -355,6 +355,11 @@ func (c *conn) next(wait bool) *slot {
 
 // flush writes o, giving a slow client writeDeadline for each part of it.
 func (c *conn) flush(o *output) error {
+	for _, s := range o.charged {
+		if s.claim != nil {
+			s.claim.turn()
+		}
+	}
 	for rest := o.buffers(); len(rest) > 0; {
 		part, n := net.Buffers(nil), 0
 		for len(rest) > 0 && n < writeChunkBytes {

@@ -208,7 +208,7 @@ func TestClaimsThatMoveStay(t *testing.T) {
 		never := func() bool { return false }
 		ended := map[string]int{}
 		claimOf := func(name string, n int64) *claim {
-			c := &claim{}
+			c := &claim{grace: stallGrace}
 			c.end = func() {
 				ended[name]++
 				go c.release()
@@ -244,6 +244,24 @@ func TestClaimsThatMoveStay(t *testing.T) {
 			t.Errorf("ended are %v, want the small one too", ended)
 		}
 		time.Sleep(30 * time.Second)
+		waiting := &claim{grace: turnGrace, end: func() {}}
+		if err := b.acquire(50, waiting, never); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(turnGrace / 2)
+		still := func(want int) {
+			t.Helper()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if got := len(b.stalled(1 << 30)); got != want {
+				t.Errorf("%d claims stand still, want %d", got, want)
+			}
+		}
+		moving.moved.Add(1 << 30)
+		still(0)
+		waiting.turn()
+		time.Sleep(stallGrace + time.Second)
+		still(1)
 	})
 }
 

@@ -10,7 +10,8 @@
 //  1. What a ticket promised is there after any crash: the whole batch, at its offset.
 //  2. Nothing is there that was never appended; a round is there as a whole or not at all.
 //  3. A segment is written only with bytes whose frames are durable (a compaction's files are durable before the frame
-//     that names them), and is cut or removed only after a durable checkpoint no longer names the bytes.
+//     that names them), and is cut or removed only after a durable checkpoint no longer names the bytes; on a full disk,
+//     where no checkpoint can be written, after the frames that let them go are synced (makeSpace).
 //  4. A checkpoint describes each log exactly as of one of its own frames (its sequence number), and
 //     is written only after that frame and every byte it names are durable.
 //  5. A write-ahead file is reused only after a durable checkpoint covers all its frames.

@@ -63,6 +63,7 @@ var imports = map[string][]string{
 	"connect/worker":      {"connect", "connect/convert", "connect/provider", "connect/transform", "core/budget", "core/kafka", "core/settings"},
 	"connectors":          {"connect", "connectors/*"},
 	"connectors/*":        {"connect", "core/kafka"},
+	"connectors/mysql/*":  {"connect", "connectors/debezium", "connectors/mysql/schema"},
 	"mirror":              {"connect", "core/kafka"},
 	"plugins":             {"connect", "plugins/pluginpb"},
 	"plugins/pluginpb":    {},

@@ -13,7 +13,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/jars.sh"
 
 user=weir-mysql
 
-install() {
+install() { one_at_a_time mariadb install_once; }
+
+install_once() {
   command -v mariadbd >/dev/null && command -v mariadb >/dev/null && return
   [ "$(id -u)" = 0 ] || not_run "MariaDB needs root to be installed"
   DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends mariadb-server-core mariadb-client-core \

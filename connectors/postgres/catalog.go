@@ -71,7 +71,7 @@ func (s *settings) captured(all []tableEntry) []tableEntry {
 		if s.viaRoot {
 			own = !t.partition
 		}
-		if own && s.filter.takesTable(t.name) {
+		if own && s.takesTable(t.name) {
 			out = append(out, t)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // resolver makes the relation of a Relation message.
@@ -16,9 +17,7 @@ type resolver func(context.Context, *relationMessage) (*relation, error)
 // batch builder outlives it.
 type decoder struct {
 	settings *settings
-	shared   *schemas
 	batch    *batchBuilder
-	headers  []connect.Header // of every record
 	resolve  resolver
 
 	relations map[uint32]*relation
@@ -143,21 +142,22 @@ func (d *decoder) enter(lsn uint64) (given bool, err error) {
 func (d *decoder) leave(kind string) {
 	d.done.inside, d.done.xid, d.done.lsn, d.done.same = true, d.begin.xid, d.lsn, d.same
 	d.done.kind, d.done.micros = kind, d.begin.commitMicros
-	if d.batch.unmarked++; d.batch.unmarked >= markEvery {
+	if d.batch.Changed() {
 		d.batch.markPosition(&d.done, false)
 	}
 }
 
 // finish makes sure that the batch ends with a mark.
 func (d *decoder) finish() {
-	if d.batch.unmarked > 0 {
+	if d.batch.Unmarked() {
 		d.batch.markPosition(&d.done, false)
 	}
 }
 
-func (d *decoder) from() *origin {
-	return &origin{commit: d.done.commit, lsn: d.lsn, xid: int64(d.begin.xid), micros: d.begin.commitMicros, snapshot: "false",
-		name: d.origin.name, nameLSN: d.origin.lsn}
+// about gives what all changes have, but for their values.
+func (d *decoder) about(r *relation) debezium.Change {
+	return debezium.Change{NowNanos: time.Now().UnixNano(), Source: d.batch.sourceBlock(r, &origin{commit: d.done.commit, lsn: d.lsn, xid: int64(d.begin.xid),
+		micros: d.begin.commitMicros, snapshot: "false", name: d.origin.name, nameLSN: d.origin.lsn})}
 }
 
 func (d *decoder) change(kind byte, body []byte, lsn uint64) error {
@@ -196,14 +196,14 @@ func (d *decoder) change(kind byte, body []byte, lsn uint64) error {
 		err = d.delete(r, m)
 	}
 	if err != nil {
-		d.batch.fault(r, body, err)
+		d.batch.Fault(&r.Table, body, err)
 	}
 	d.leave(name)
 	return nil
 }
 
 func (d *decoder) insert(r *relation, m *changeMessage) error {
-	if d.settings.skip['c'] {
+	if d.settings.Skip['c'] {
 		return nil
 	}
 	after, err := d.batch.row(r, m.new, nil)
@@ -214,12 +214,14 @@ func (d *decoder) insert(r *relation, m *changeMessage) error {
 	if err != nil {
 		return err
 	}
-	d.batch.add(r, d.shared, event{op: 'c', key: key, after: after, headers: d.headers}, d.from(), time.Now().UnixNano())
+	c := d.about(r)
+	c.Key, c.After = key, after
+	d.batch.Insert(&r.Table, &c)
 	return nil
 }
 
 func (d *decoder) delete(r *relation, m *changeMessage) error {
-	if d.settings.skip['d'] {
+	if d.settings.Skip['d'] {
 		return nil
 	}
 	before, err := d.batch.row(r, m.old, nil)
@@ -230,10 +232,9 @@ func (d *decoder) delete(r *relation, m *changeMessage) error {
 	if err != nil {
 		return err
 	}
-	d.batch.add(r, d.shared, event{op: 'd', key: key, before: before, headers: d.headers}, d.from(), time.Now().UnixNano())
-	if d.settings.tombstones && !key.IsNull() {
-		d.batch.tombstone(r, key, d.headers)
-	}
+	c := d.about(r)
+	c.Key, c.Before = key, before
+	d.batch.Delete(&r.Table, &c)
 	return nil
 }
 
@@ -257,38 +258,13 @@ func (d *decoder) update(r *relation, m *changeMessage) error {
 			}
 		}
 	}
-	now := time.Now().UnixNano()
-	if oldKey.IsNull() || oldKey.Equal(key) {
-		if d.settings.skip['u'] {
-			return nil
-		}
-		if m.oldKind == 'K' {
-			before = connect.Value{}
-		}
-		d.batch.add(r, d.shared, event{op: 'u', key: key, before: before, after: after, headers: d.headers}, d.from(), now)
-		return nil
+	if m.oldKind == 'K' && (oldKey.IsNull() || oldKey.Equal(key)) {
+		before = connect.Value{}
 	}
-	d.changeKey(r, oldKey, key, before, after, now)
+	c := d.about(r)
+	c.OldKey, c.Key, c.Before, c.After = oldKey, key, before, after
+	d.batch.Update(&r.Table, &c)
 	return nil
-}
-
-// changeKey gives an update of the key as a delete of the old and a create of the new, each naming the other in its first
-// header.
-func (d *decoder) changeKey(r *relation, oldKey, key, before, after connect.Value, now int64) {
-	with := func(name string, v connect.Value) []connect.Header {
-		h := make([]connect.Header, 0, len(d.headers)+1)
-		return append(append(h, connect.Header{Key: name, Value: connect.DataOf(r.keySchema, v)}), d.headers...)
-	}
-	if !d.settings.skip['d'] {
-		headers := with("__debezium.newkey", key)
-		d.batch.add(r, d.shared, event{op: 'd', key: oldKey, before: before, headers: headers}, d.from(), now)
-		if d.settings.tombstones {
-			d.batch.tombstone(r, oldKey, headers)
-		}
-	}
-	if !d.settings.skip['c'] {
-		d.batch.add(r, d.shared, event{op: 'c', key: key, after: after, headers: with("__debezium.oldkey", oldKey)}, d.from(), now)
-	}
 }
 
 func (d *decoder) truncate(body []byte, lsn uint64) error {
@@ -301,8 +277,9 @@ func (d *decoder) truncate(body []byte, lsn uint64) error {
 		return err
 	}
 	for _, oid := range m.oids {
-		if r := d.relations[oid]; r != nil && r.captured && !d.settings.skip['t'] {
-			d.batch.add(r, d.shared, event{op: 't', headers: d.headers}, d.from(), time.Now().UnixNano())
+		if r := d.relations[oid]; r != nil && r.captured {
+			c := d.about(r)
+			d.batch.Truncate(&r.Table, &c)
 		}
 	}
 	d.leave(typeTruncate)
@@ -312,7 +289,7 @@ func (d *decoder) truncate(body []byte, lsn uint64) error {
 // row decodes a tuple; values that it does not hold because they did not change come from old, if that is the whole old
 // row.
 func (b *batchBuilder) row(r *relation, t, old tuple) (connect.Value, error) {
-	out := b.arena.take(r.width)
+	out := b.Arena.Take(r.width)
 	for i := range t {
 		c := &r.columns[i]
 		if c.field < 0 {
@@ -332,7 +309,7 @@ func (b *batchBuilder) keyOf(r *relation, t, old tuple) (connect.Value, error) {
 	if len(r.key) == 0 || t == nil {
 		return connect.Value{}, nil
 	}
-	out := b.arena.take(len(r.key))
+	out := b.Arena.Take(len(r.key))
 	for k, i := range r.key {
 		v, err := b.cell(&r.columns[i], i, t, old)
 		if err != nil {
@@ -353,7 +330,7 @@ func (b *batchBuilder) cell(c *column, i int, t, old tuple) (connect.Value, erro
 	}
 	switch in.kind {
 	case cellText:
-		v, err := c.codec.decode(in.text, &b.arena)
+		v, err := c.codec.decode(in.text, &b.Arena)
 		switch {
 		case err == nil:
 			return v, nil

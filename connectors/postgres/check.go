@@ -105,7 +105,7 @@ func (s *settings) inspectSlots(ctx context.Context, conn *pgconn.PgConn, i *ins
 	}
 	used, _ := strconv.Atoi(r[0])
 	most, _ := strconv.Atoi(r[1])
-	if !i.slot.exists && used >= most && s.snapshotMode != "initial_only" {
+	if !i.slot.exists && used >= most && s.SnapshotMode != "initial_only" {
 		i.add(true, "slot.name", fmt.Sprintf("all %d replication slots of the server are taken", most),
 			fmt.Sprintf("ALTER SYSTEM SET max_replication_slots = %d and restart the server, or SELECT pg_drop_replication_slot(slot_name) for one that nobody uses", most+10))
 	}
@@ -117,7 +117,7 @@ func (s *settings) inspectSlots(ctx context.Context, conn *pgconn.PgConn, i *ins
 
 func (s *settings) inspectTables(i *inspection) {
 	wanted := s.captured(i.tables)
-	reads := s.snapshotMode != "no_data"
+	reads := s.SnapshotMode != "no_data"
 	for _, t := range wanted {
 		switch {
 		case !reads:
@@ -130,14 +130,7 @@ func (s *settings) inspectTables(i *inspection) {
 			i.add(false, "table.include.list", fmt.Sprintf("%s has no replica identity: once it is published, the server refuses UPDATE and DELETE on it", t.name), "ALTER TABLE "+t.name.quoted()+" REPLICA IDENTITY FULL, or give it a primary key")
 		}
 	}
-	if s.filter.tables.include == nil {
-		return
-	}
-	for _, text := range s.filter.tables.include.texts {
-		name, single := literal(text)
-		if !single {
-			continue
-		}
+	for _, name := range s.Tables.Include.Literals() {
 		found := false
 		for _, t := range i.tables {
 			found = found || strings.EqualFold(t.name.String(), name)

@@ -73,8 +73,8 @@ func TestConfigFaults(t *testing.T) {
 	_, err := parseSettings(c)
 	wantError(t, err, connect.KindBadConfig, "exclude each other")
 	s, err := parseSettings(connect.Config{"topic.prefix": "srv", "database.hostname": "h", "database.user": "u", "database.dbname": "d", "snapshot.mode": "never", "max.queue.size": "100"})
-	if err != nil || s.snapshotMode != "no_data" || len(s.notes) != 2 {
-		t.Errorf("never: mode %v, notes %v, error %v", s.snapshotMode, s.notes, err)
+	if err != nil || s.SnapshotMode != "no_data" || len(s.Notes) != 2 {
+		t.Errorf("never: mode %v, notes %v, error %v", s.SnapshotMode, s.Notes, err)
 	}
 }
 

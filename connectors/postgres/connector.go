@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // Connector is the postgres source, which answers to Debezium's class too. It runs one task.
@@ -51,7 +52,7 @@ func check(ctx context.Context, in connect.Instance) ([]connect.Finding, error) 
 // alterOffsets refuses offsets that the task could not start from.
 func alterOffsets(_ context.Context, in connect.Instance, offsets []connect.SourceOffset) error {
 	prefix := in.Config["topic.prefix"]
-	want := connect.OffsetMap{{Name: "server", Value: connect.StringValue(prefix)}}
+	want := debezium.Partition(prefix)
 	for _, o := range offsets {
 		if !o.Partition.Equal(want) {
 			return fmt.Errorf("the partition of this connector is %s, not %s", want, o.Partition)

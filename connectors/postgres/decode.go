@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -12,16 +11,17 @@ import (
 	"strconv"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // errNotFinite says that a numeric is NaN or infinite, which a decimal can't hold.
 var errNotFinite = errors.New("not a finite number")
 
 // decode makes a value of a column's text. The value may share text and what it takes from a.
-func (c *codec) decode(text []byte, a *arena) (connect.Value, error) {
+func (c *codec) decode(text []byte, a *debezium.Arena) (connect.Value, error) {
 	switch c.kind {
 	case codecText:
-		return connect.StringValue(asString(text)), nil
+		return connect.StringValue(debezium.AsString(text)), nil
 	case codecNumber:
 		return c.integer(text)
 	case codecBool:
@@ -32,17 +32,17 @@ func (c *codec) decode(text []byte, a *arena) (connect.Value, error) {
 		if !finite(text) {
 			return connect.Value{}, errNotFinite
 		}
-		return connect.DecimalText(asString(text)), nil
+		return connect.DecimalText(debezium.AsString(text)), nil
 	case codecVarDecimal:
 		return varDecimal(text, a)
 	case codecNumericFloat:
-		f, err := strconv.ParseFloat(asString(text), 64)
+		f, err := strconv.ParseFloat(debezium.AsString(text), 64)
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return connect.Value{}, err
 		}
 		return connect.Float64Value(f), nil
 	case codecNumericText:
-		return connect.StringValue(numericName(asString(text))), nil
+		return connect.StringValue(numericName(debezium.AsString(text))), nil
 	case codecBytes, codecBytesText:
 		return c.bytes(text, a)
 	case codecArray:
@@ -70,7 +70,7 @@ func (c *codec) integer(text []byte) (connect.Value, error) {
 	if len(text) == 0 || len(text) == 1 && text[0] == '-' {
 		return connect.Value{}, fmt.Errorf("%q is not an integer", text)
 	}
-	return connect.NumberText(c.number, asString(text)), nil
+	return connect.NumberText(c.number, debezium.AsString(text)), nil
 }
 
 func boolean(text []byte, yes, no byte) (connect.Value, error) {
@@ -81,7 +81,7 @@ func boolean(text []byte, yes, no byte) (connect.Value, error) {
 }
 
 // float keeps the text of a number; a whole one gets ".0", so that readers of JSON see a float at the first glance.
-func (c *codec) float(text []byte, a *arena) (connect.Value, error) {
+func (c *codec) float(text []byte, a *debezium.Arena) (connect.Value, error) {
 	whole := len(text) > 0
 	for _, d := range text {
 		if (d < '0' || d > '9') && d != '-' {
@@ -90,11 +90,11 @@ func (c *codec) float(text []byte, a *arena) (connect.Value, error) {
 		}
 	}
 	if whole {
-		b := append(a.scratch(len(text)+2), text...)
+		b := append(a.Scratch(len(text)+2), text...)
 		b = append(b, ".0"...)
-		return connect.NumberText(c.number, a.keepString(b)), nil
+		return connect.NumberText(c.number, a.KeepString(b)), nil
 	}
-	s := asString(text)
+	s := debezium.AsString(text)
 	switch s {
 	case "NaN", "Infinity", "-Infinity":
 		f, _ := strconv.ParseFloat(s, 64) // these words parse
@@ -127,11 +127,11 @@ func numericName(s string) string {
 }
 
 // varDecimal makes a VariableScaleDecimal: trailing zeros of the fraction are stripped.
-func varDecimal(text []byte, a *arena) (connect.Value, error) {
+func varDecimal(text []byte, a *debezium.Arena) (connect.Value, error) {
 	if !finite(text) {
 		return connect.Value{}, errNotFinite
 	}
-	digits := a.scratch(len(text) + 16)
+	digits := a.Scratch(len(text) + 16)
 	scale, seen, significant := 0, false, false
 	for i, d := range text {
 		switch {
@@ -155,14 +155,14 @@ func varDecimal(text []byte, a *arena) (connect.Value, error) {
 	for scale > 0 && digits[len(digits)-1] == '0' {
 		digits, scale = digits[:len(digits)-1], scale-1
 	}
-	out := a.take(2)
+	out := a.Take(2)
 	out[0] = connect.Int32Value(int32(scale))
 	if len(digits) <= 18 {
-		n, err := strconv.ParseInt(asString(digits), 10, 64)
+		n, err := strconv.ParseInt(debezium.AsString(digits), 10, 64)
 		if err != nil {
 			return connect.Value{}, err
 		}
-		out[1] = connect.BytesValue(a.keep(appendTwosComplement(digits[:0], n)))
+		out[1] = connect.BytesValue(a.Keep(appendTwosComplement(digits[:0], n)))
 		return connect.StructValue(out), nil
 	}
 	n, ok := new(big.Int).SetString(string(digits), 10)
@@ -201,43 +201,29 @@ func leadingZero(n *big.Int) int {
 	return 0
 }
 
-func (c *codec) bytes(text []byte, a *arena) (connect.Value, error) {
+func (c *codec) bytes(text []byte, a *debezium.Arena) (connect.Value, error) {
 	if len(text) < 2 || text[0] != '\\' || text[1] != 'x' {
 		return connect.Value{}, fmt.Errorf("bytea is not in the form \\x…")
 	}
 	text = text[2:]
 	if c.mode == "hex" {
-		return connect.StringValue(asString(text)), nil
+		return connect.StringValue(debezium.AsString(text)), nil
 	}
-	raw := a.scratch(len(text)/2 + 1)[:len(text)/2]
+	raw := a.Scratch(len(text)/2 + 1)[:len(text)/2]
 	if _, err := hex.Decode(raw, text); err != nil {
 		return connect.Value{}, fmt.Errorf("bytea: %w", err)
 	}
 	if c.kind == codecBytes {
-		return connect.BytesValue(a.keep(raw)), nil
+		return connect.BytesValue(a.Keep(raw)), nil
 	}
-	raw = a.keep(raw)
-	return connect.StringValue(encodeBinary(c.mode, raw, a)), nil
-}
-
-func encodeBinary(mode string, raw []byte, a *arena) string {
-	enc := base64.StdEncoding
-	switch mode {
-	case "base64-url-safe":
-		enc = base64.URLEncoding
-	case "hex":
-		return hex.EncodeToString(raw)
-	}
-	n := enc.EncodedLen(len(raw))
-	out := a.scratch(n)[:n]
-	enc.Encode(out, raw)
-	return a.keepString(out)
+	raw = a.Keep(raw)
+	return connect.StringValue(debezium.EncodeBinary(c.mode, raw, a)), nil
 }
 
 // bitString gives bits in little-endian order of bytes.
-func bitString(text []byte, a *arena) (connect.Value, error) {
+func bitString(text []byte, a *debezium.Arena) (connect.Value, error) {
 	n := (len(text) + 7) / 8
-	out := a.scratch(n)[:n]
+	out := a.Scratch(n)[:n]
 	clear(out)
 	for i, d := range text {
 		switch bit := len(text) - 1 - i; d {
@@ -248,12 +234,12 @@ func bitString(text []byte, a *arena) (connect.Value, error) {
 			return connect.Value{}, fmt.Errorf("%q is not a bit string", text)
 		}
 	}
-	return connect.BytesValue(a.keep(out)), nil
+	return connect.BytesValue(a.Keep(out)), nil
 }
 
 // money reads the text of lc_monetary=C: -$1,234.56. Digits beyond the scale are rounded half up, as Debezium does.
-func (c *codec) money(text []byte, a *arena) (connect.Value, error) {
-	out := a.scratch(len(text) + c.digits + 2)
+func (c *codec) money(text []byte, a *debezium.Arena) (connect.Value, error) {
+	out := a.Scratch(len(text) + c.digits + 2)
 	fraction := -1
 	rest := byte('0') // the first digit that is cut off
 	for _, d := range text {
@@ -284,7 +270,7 @@ func (c *codec) money(text []byte, a *arena) (connect.Value, error) {
 	if rest >= '5' {
 		out = oneMore(out)
 	}
-	s := a.keepString(out)
+	s := a.KeepString(out)
 	switch c.mode {
 	case "double":
 		f, err := strconv.ParseFloat(s, 64)
@@ -314,7 +300,7 @@ func oneMore(number []byte) []byte {
 }
 
 // point reads (x,y) and gives it with its well-known binary form.
-func point(text []byte, a *arena) (connect.Value, error) {
+func point(text []byte, a *debezium.Arena) (connect.Value, error) {
 	comma := 0
 	for i, d := range text {
 		if d == ',' {
@@ -324,15 +310,15 @@ func point(text []byte, a *arena) (connect.Value, error) {
 	if len(text) < 5 || comma == 0 || text[0] != '(' || text[len(text)-1] != ')' {
 		return connect.Value{}, fmt.Errorf("%q is not a point", text)
 	}
-	x, errX := strconv.ParseFloat(asString(text[1:comma]), 64)
-	y, errY := strconv.ParseFloat(asString(text[comma+1:len(text)-1]), 64)
+	x, errX := strconv.ParseFloat(debezium.AsString(text[1:comma]), 64)
+	y, errY := strconv.ParseFloat(debezium.AsString(text[comma+1:len(text)-1]), 64)
 	if err := errors.Join(errX, errY); err != nil {
 		return connect.Value{}, err
 	}
-	wkb := append(a.scratch(21), 1, 1, 0, 0, 0)
+	wkb := append(a.Scratch(21), 1, 1, 0, 0, 0)
 	wkb = binary.LittleEndian.AppendUint64(wkb, math.Float64bits(x))
 	wkb = binary.LittleEndian.AppendUint64(wkb, math.Float64bits(y))
-	out := a.take(4)
-	out[0], out[1], out[2] = connect.Float64Value(x), connect.Float64Value(y), connect.BytesValue(a.keep(wkb))
+	out := a.Take(4)
+	out[0], out[1], out[2] = connect.Float64Value(x), connect.Float64Value(y), connect.BytesValue(a.Keep(wkb))
 	return connect.StructValue(out), nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"testing"
+
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // feed gives the decoder messages built by hand.
@@ -40,7 +42,7 @@ func (f feed) insert(lsn uint64, id string) {
 
 func (f feed) keys() string {
 	s := ""
-	for _, r := range f.d.batch.records {
+	for _, r := range f.d.batch.Records() {
 		s += r.Key.Value().String()
 	}
 	return s
@@ -105,12 +107,12 @@ func TestTransactionsGivenBefore(t *testing.T) {
 func TestKeepalives(t *testing.T) {
 	f := newFeed(t, position{commit: 100, kind: typeCommit})
 	f.d.alive(keepalive{endLSN: 90})
-	if f.d.done.commit != 100 || len(f.d.batch.marks) != 0 {
+	if f.d.done.commit != 100 || len(f.d.batch.Marks()) != 0 {
 		t.Errorf("an old keepalive moves the position to %+v", f.d.done)
 	}
 	f.d.alive(keepalive{endLSN: 150})
-	if f.d.done.commit != 150 || len(f.d.batch.marks) != 1 || f.d.batch.marks[0].EndsTxn {
-		t.Errorf("position %+v, marks %v", f.d.done, f.d.batch.marks)
+	if f.d.done.commit != 150 || len(f.d.batch.Marks()) != 1 || f.d.batch.Marks()[0].EndsTxn {
+		t.Errorf("position %+v, marks %v", f.d.done, f.d.batch.Marks())
 	}
 	f.begin(300, 7)
 	f.insert(200, "1")
@@ -142,15 +144,15 @@ func TestMarks(t *testing.T) {
 	}
 	f.d.finish()
 	var at []int
-	for _, m := range f.d.batch.marks {
+	for _, m := range f.d.batch.Marks() {
 		at = append(at, m.After)
 	}
-	if len(at) != 2 || at[0] != markEvery || at[1] != 20 {
+	if len(at) != 2 || at[0] != debezium.MarkEvery || at[1] != 20 {
 		t.Errorf("marks after %v", at)
 	}
 	f.commit(300, 310)
-	last := f.d.batch.marks[len(f.d.batch.marks)-1]
-	if len(f.d.batch.marks) != 2 || !last.EndsTxn || last.After != 20 || last.Offset.Get(keyLSNCommit).Int() != 310 {
-		t.Errorf("the commit's mark is %+v of %d", last, len(f.d.batch.marks))
+	last := f.d.batch.Marks()[len(f.d.batch.Marks())-1]
+	if len(f.d.batch.Marks()) != 2 || !last.EndsTxn || last.After != 20 || last.Offset.Get(keyLSNCommit).Int() != 310 {
+		t.Errorf("the commit's mark is %+v of %d", last, len(f.d.batch.Marks()))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // streaming opens a task that only streams and waits for its slot.
@@ -29,10 +30,10 @@ CREATE TABLE nokey (v text); ALTER TABLE nokey REPLICA IDENTITY FULL`)
 	r := streaming(t, d)
 	d.exec(`INSERT INTO def VALUES (1, 5, 'a'); UPDATE def SET v = 'b'; DELETE FROM def`)
 	log := r.records(4)
-	if !log[1].value.Items()[envelopeBefore].IsNull() {
+	if !log[1].value.Items()[debezium.EnvelopeBefore].IsNull() {
 		t.Error("DEFAULT: an update has a before")
 	}
-	if got := log[2].value.Items()[envelopeBefore].String(); got != "[1 0 null]" {
+	if got := log[2].value.Items()[debezium.EnvelopeBefore].String(); got != "[1 0 null]" {
 		t.Errorf("DEFAULT: a delete's before is %s, want the key, zero for what is required, null else", got)
 	}
 	r.log = nil
@@ -41,10 +42,10 @@ CREATE TABLE nokey (v text); ALTER TABLE nokey REPLICA IDENTITY FULL`)
 	if got := describe(log); got != "c[1] u[1] d[1] tombstone[1] c[2] d[2] tombstone[2]" {
 		t.Errorf("FULL: %s", got)
 	}
-	if got := log[1].value.Items()[envelopeBefore].String(); got != `[1 5 "a"]` {
+	if got := log[1].value.Items()[debezium.EnvelopeBefore].String(); got != `[1 5 "a"]` {
 		t.Errorf("FULL: an update's before is %s", got)
 	}
-	if got := log[5].value.Items()[envelopeBefore].String(); got != `[2 5 "b"]` {
+	if got := log[5].value.Items()[debezium.EnvelopeBefore].String(); got != `[2 5 "b"]` {
 		t.Errorf("FULL: a delete's before is %s", got)
 	}
 	r.log = nil
@@ -70,8 +71,8 @@ CREATE TABLE ful (LIKE def INCLUDING ALL); ALTER TABLE ful REPLICA IDENTITY FULL
 (SELECT array_agg(i) FROM generate_series(1, 9000) i), repeat('r', 9000); UPDATE ` + table + ` SET n = 2`)
 	}
 	log := r.records(4)
-	row := log[1].value.Items()[envelopeAfter].Items()
-	schema := log[1].schema.Fields[envelopeAfter].Schema
+	row := log[1].value.Items()[debezium.EnvelopeAfter].Items()
+	schema := log[1].schema.Fields[debezium.EnvelopeAfter].Schema
 	var got []string
 	for i := range row {
 		got = append(got, show(schema.Fields[i].Schema, row[i]))
@@ -79,8 +80,8 @@ CREATE TABLE ful (LIKE def INCLUDING ALL); ALTER TABLE ful REPLICA IDENTITY FULL
 	if want := "1|2|gone|hex 676f6e65|gone|[gone]|[103 111 110 101]|gone"; strings.Join(got, "|") != want {
 		t.Errorf("DEFAULT: %s, want %s", strings.Join(got, "|"), want)
 	}
-	full := log[3].value.Items()[envelopeAfter].Items()
-	inserted := log[2].value.Items()[envelopeAfter].Items()
+	full := log[3].value.Items()[debezium.EnvelopeAfter].Items()
+	inserted := log[2].value.Items()[debezium.EnvelopeAfter].Items()
 	for i := range full {
 		if i != 1 && !full[i].Equal(inserted[i]) {
 			t.Errorf("FULL: column %d is not what was inserted", i)
@@ -100,7 +101,7 @@ func TestOperationsAndFilters(t *testing.T) {
 	if got := describe(log); got != "c[1] tnull c[2]" {
 		t.Errorf("operations: %s", got)
 	}
-	if got := log[0].value.Items()[envelopeAfter].String(); got != `[1 "a"]` || log[0].schema.Fields[envelopeAfter].Schema.Field("secret") >= 0 {
+	if got := log[0].value.Items()[debezium.EnvelopeAfter].String(); got != `[1 "a"]` || log[0].schema.Fields[debezium.EnvelopeAfter].Schema.Field("secret") >= 0 {
 		t.Errorf("columns: %s", got)
 	}
 	if log[1].topic != "srv.s.in1" || len(log[1].headers) != 0 {
@@ -129,7 +130,7 @@ day date DEFAULT '2020-01-02', arr text[] DEFAULT '{}', g int GENERATED ALWAYS A
 	if log[0].schema != log[1].schema || log[0].keySchema != log[1].keySchema {
 		t.Error("two rows of one shape have different schema pointers")
 	}
-	row := log[0].schema.Fields[envelopeAfter].Schema
+	row := log[0].schema.Fields[debezium.EnvelopeAfter].Schema
 	var got []string
 	for _, f := range row.Fields {
 		def := "-"
@@ -151,13 +152,13 @@ day date DEFAULT '2020-01-02', arr text[] DEFAULT '{}', g int GENERATED ALWAYS A
 		t.Error("ANALYZE changed the schema's pointer")
 	}
 	d.exec(`ALTER TABLE t ADD COLUMN extra text; ALTER TABLE t DROP COLUMN arr; INSERT INTO t (id, extra) VALUES (4, 'e')`)
-	if e := r.records(4)[3]; e.after("extra").Str() != "e" || e.schema.Fields[envelopeAfter].Schema.Field("arr") >= 0 {
+	if e := r.records(4)[3]; e.after("extra").Str() != "e" || e.schema.Fields[debezium.EnvelopeAfter].Schema.Field("arr") >= 0 {
 		t.Errorf("after ALTER TABLE: %v", e.value)
 	}
 	d.exec(`ALTER TYPE "My Enum" ADD VALUE 'c'`)
 	d.exec(`ALTER TABLE t DROP g; ALTER TABLE t ALTER n TYPE bigint; INSERT INTO t (id, e) VALUES (5, 'c')`)
 	e := r.records(5)[4]
-	changed := e.schema.Fields[envelopeAfter].Schema
+	changed := e.schema.Fields[debezium.EnvelopeAfter].Schema
 	if got := changed.Fields[changed.Field("e")].Schema.Param("allowed"); got != "a,b,c" || changed.Fields[changed.Field("n")].Schema.Type != connect.Int64 {
 		t.Errorf("after ALTER TYPE: allowed %s, n %s", got, changed.Fields[changed.Field("n")].Schema.Type)
 	}
@@ -207,7 +208,7 @@ func TestEnvelopeForm(t *testing.T) {
 	for _, f := range e.schema.Fields {
 		names = append(names, f.Name)
 	}
-	for _, f := range e.schema.Fields[envelopeSource].Schema.Fields {
+	for _, f := range e.schema.Fields[debezium.EnvelopeSource].Schema.Fields {
 		names = append(names, f.Name)
 	}
 	want := "before after source transaction op ts_ms ts_us ts_ns version connector name ts_ms snapshot db sequence ts_us ts_ns schema table txId lsn xmin origin origin_lsn"
@@ -216,7 +217,7 @@ func TestEnvelopeForm(t *testing.T) {
 	}
 	seq, lsn, ts := e.source("sequence").Str(), e.source("lsn").Int(), e.source("ts_ms").Int()
 	if !strings.HasPrefix(seq, `["`) || !strings.HasSuffix(seq, `"]`) || lsn == 0 || e.source("ts_us").Int()/1000 != ts || e.source("db").Str() != d.name {
-		t.Errorf("source: %v", e.value.Items()[envelopeSource])
+		t.Errorf("source: %v", e.value.Items()[debezium.EnvelopeSource])
 	}
 	var headers []string
 	for _, h := range e.headers {

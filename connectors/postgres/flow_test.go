@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // slotLSN gives the slot's confirmed position as the server has it.
@@ -400,8 +401,8 @@ CREATE PUBLICATION dbz_publication FOR TABLE p (id, v) WHERE (id < 5) WITH (publ
 		t.Errorf("records %s", got)
 	}
 	for _, e := range log {
-		if e.topic != "srv.public.p" || e.schema != log[0].schema || e.schema.Fields[envelopeAfter].Schema.Field("secret") >= 0 {
-			t.Errorf("topic %s, row %s", e.topic, e.value.Items()[envelopeAfter])
+		if e.topic != "srv.public.p" || e.schema != log[0].schema || e.schema.Fields[debezium.EnvelopeAfter].Schema.Field("secret") >= 0 {
+			t.Errorf("topic %s, row %s", e.topic, e.value.Items()[debezium.EnvelopeAfter])
 		}
 	}
 	r.close()

@@ -5,10 +5,11 @@ import (
 	"strconv"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // interval reads the style iso_8601: P1Y2M3DT4H5M6.78S, each number with its own sign.
-func (c *codec) interval(text []byte, a *arena) (connect.Value, error) {
+func (c *codec) interval(text []byte, a *debezium.Arena) (connect.Value, error) {
 	bad := fmt.Errorf("%q is not an interval in ISO 8601", text)
 	if len(text) < 2 || text[0] != 'P' {
 		return connect.Value{}, bad
@@ -38,10 +39,10 @@ func (c *codec) interval(text []byte, a *arena) (connect.Value, error) {
 		part[slot], b = n, b[i+1:]
 	}
 	if c.kind == codecIntervalText {
-		return connect.StringValue(a.keepString(appendInterval(a.scratch(64), part))), nil
+		return connect.StringValue(a.KeepString(appendInterval(a.Scratch(64), part))), nil
 	}
 	months := float64(part[0]*12 + part[1])
-	micros := int64(months*365.25/12*dayMicros) + part[2]*dayMicros + part[3]*3600*1000000 + part[4]*60*1000000 + part[5]
+	micros := int64(months*365.25/12*debezium.DayMicros) + part[2]*debezium.DayMicros + part[3]*3600*1000000 + part[4]*60*1000000 + part[5]
 	return connect.Int64Value(micros), nil
 }
 
@@ -66,7 +67,7 @@ func intervalSlot(unit byte, clock bool) int {
 // intervalNumber reads a whole number, or seconds with a fraction as microseconds.
 func intervalNumber(b []byte, seconds bool) (int64, error) {
 	if !seconds {
-		return strconv.ParseInt(asString(b), 10, 64)
+		return strconv.ParseInt(debezium.AsString(b), 10, 64)
 	}
 	point := len(b)
 	for i := range b {
@@ -75,7 +76,7 @@ func intervalNumber(b []byte, seconds bool) (int64, error) {
 			break
 		}
 	}
-	whole, err := strconv.ParseInt(asString(b[:point]), 10, 64)
+	whole, err := strconv.ParseInt(debezium.AsString(b[:point]), 10, 64)
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +109,7 @@ func appendInterval(out []byte, part [6]int64) []byte {
 	}
 	out = strconv.AppendInt(out, micros/1000000, 10)
 	if f := micros % 1000000; f != 0 {
-		out = appendPadded(append(out, '.'), f, 6)
+		out = debezium.AppendPadded(append(out, '.'), f, 6)
 		for out[len(out)-1] == '0' {
 			out = out[:len(out)-1]
 		}

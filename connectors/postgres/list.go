@@ -5,10 +5,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // array reads {1,NULL,"a b",{…}}: nested arrays are given flat. An array with own bounds starts with [l:u]=.
-func (c *codec) array(text []byte, a *arena) (connect.Value, error) {
+func (c *codec) array(text []byte, a *debezium.Arena) (connect.Value, error) {
 	i := 0
 	if len(text) > 0 && text[0] == '[' {
 		for i < len(text) && text[i] != '=' {
@@ -16,7 +17,7 @@ func (c *codec) array(text []byte, a *arena) (connect.Value, error) {
 		}
 		i++
 	}
-	items := a.take(countElements(text))[:0]
+	items := a.Take(countElements(text))[:0]
 	depth := 0
 	for i < len(text) {
 		switch text[i] {
@@ -40,7 +41,7 @@ func (c *codec) array(text []byte, a *arena) (connect.Value, error) {
 			return connect.Value{}, err
 		}
 		i = end
-		if !quoted && asString(item) == "NULL" {
+		if !quoted && debezium.AsString(item) == "NULL" {
 			items = append(items, connect.Value{})
 			continue
 		}
@@ -68,7 +69,7 @@ func countElements(text []byte) int {
 }
 
 // arrayItem reads the element at i, without its quotes and escapes, and where it ends.
-func arrayItem(text []byte, i int, a *arena) (item []byte, quoted bool, end int, err error) {
+func arrayItem(text []byte, i int, a *debezium.Arena) (item []byte, quoted bool, end int, err error) {
 	if text[i] != '"' {
 		start := i
 		for i < len(text) && text[i] != ',' && text[i] != '}' {
@@ -81,7 +82,7 @@ func arrayItem(text []byte, i int, a *arena) (item []byte, quoted bool, end int,
 }
 
 // quotedText reads the text in quotes at i; a backslash escapes the next character.
-func quotedText(text []byte, i int, a *arena) ([]byte, int, error) {
+func quotedText(text []byte, i int, a *debezium.Arena) ([]byte, int, error) {
 	start := i + 1
 	escaped := false
 	for i = start; i < len(text) && text[i] != '"'; i++ {
@@ -97,18 +98,18 @@ func quotedText(text []byte, i int, a *arena) ([]byte, int, error) {
 	if !escaped {
 		return raw, i + 1, nil
 	}
-	out := a.scratch(len(raw))
+	out := a.Scratch(len(raw))
 	for k := 0; k < len(raw); k++ {
 		if raw[k] == '\\' {
 			k++
 		}
 		out = append(out, raw[k])
 	}
-	return a.keep(out), i + 1, nil
+	return a.Keep(out), i + 1, nil
 }
 
 // hstore reads "a"=>"1", "b"=>NULL.
-func (c *codec) hstore(text []byte, a *arena) (connect.Value, error) {
+func (c *codec) hstore(text []byte, a *debezium.Arena) (connect.Value, error) {
 	var pairs []connect.Value
 	bad := fmt.Errorf("%q is not an hstore", text)
 	for i := 0; i < len(text); {
@@ -133,13 +134,13 @@ func (c *codec) hstore(text []byte, a *arena) (connect.Value, error) {
 			if b, i, err = quotedText(text, i, a); err != nil {
 				return connect.Value{}, err
 			}
-			value = connect.StringValue(asString(b))
+			value = connect.StringValue(debezium.AsString(b))
 		case i+4 <= len(text) && string(text[i:i+4]) == "NULL":
 			i += 4
 		default:
 			return connect.Value{}, bad
 		}
-		pairs = append(pairs, connect.StringValue(asString(key)), value)
+		pairs = append(pairs, connect.StringValue(debezium.AsString(key)), value)
 	}
 	if c.kind == codecHstoreMap {
 		return connect.MapValue(pairs), nil

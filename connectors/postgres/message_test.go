@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pglogrepl"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // golden are the messages of one transaction of a real server (PostgreSQL 15): begin, relation, insert, relation again
@@ -50,7 +51,7 @@ func testDecoder(t testing.TB) *decoder {
 	}
 	shared := newSchemas()
 	types := typeMapper{modes: s.types, types: map[uint32]*typeInfo{}}
-	return &decoder{settings: s, shared: shared, batch: &batchBuilder{}, relations: map[uint32]*relation{}, done: position{commit: 1},
+	return &decoder{settings: s, batch: &batchBuilder{Batch: s.NewBatch("postgresql", 0)}, relations: map[uint32]*relation{}, done: position{commit: 1},
 		resolve: func(_ context.Context, m *relationMessage) (*relation, error) {
 			return buildRelation(s, &types, shared, m, &tableShape{name: m.name, keys: [][]string{{"id"}}}, nil), nil
 		}}
@@ -64,11 +65,11 @@ func TestGoldenMessages(t *testing.T) {
 		}
 	}
 	var got []string
-	for _, r := range d.batch.records {
+	for _, r := range d.batch.Records() {
 		text := r.Key.Value().String()
 		if !r.Value.IsNull() {
 			v := r.Value.Value().Items()
-			text += fmt.Sprint(" ", v[envelopeOp], v[envelopeBefore], v[envelopeAfter])
+			text += fmt.Sprint(" ", v[debezium.EnvelopeOp], v[debezium.EnvelopeBefore], v[debezium.EnvelopeAfter])
 		}
 		got = append(got, text)
 	}
@@ -97,7 +98,7 @@ func FuzzWALMessage(f *testing.F) {
 			return
 		}
 		err := d.message(context.Background(), &xlogData{startLSN: 99, data: data})
-		for _, r := range d.batch.records {
+		for _, r := range d.batch.Records() {
 			_ = r.Value.Value().String()
 		}
 		if err == nil && (data[0] == 'I' || data[0] == 'U') { // what we refuse may make pglogrepl take gigabytes
@@ -151,7 +152,7 @@ func FuzzValues(f *testing.F) {
 				if c.kind == codecDrop {
 					t.Fatalf("type %d has no codec", oid)
 				}
-				v, err := c.decode(bytes.Clone(text), &arena{})
+				v, err := c.decode(bytes.Clone(text), &debezium.Arena{})
 				if err == nil {
 					_ = v.String()
 				}
@@ -180,7 +181,7 @@ func BenchmarkDecodeInsert(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		if n++; n%2048 == 0 {
-			d.batch.release()
+			d.batch.Release()
 		}
 		if err := d.message(context.Background(), &xlogData{startLSN: uint64(100 + n), data: row}); err != nil {
 			b.Fatal(err)

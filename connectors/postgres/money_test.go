@@ -1,6 +1,10 @@
 package postgres
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/weirlog/weir/connectors/debezium"
+)
 
 // Debezium rounds money half up, away from zero, when money.fraction.digits cuts digits off.
 func TestMoneyIsRounded(t *testing.T) {
@@ -21,7 +25,7 @@ func TestMoneyIsRounded(t *testing.T) {
 		{"$0.05", 0, "0"},
 	} {
 		c := &codec{kind: codecMoney, digits: test.digits, mode: "string"}
-		got, err := c.money([]byte(test.text), &arena{})
+		got, err := c.money([]byte(test.text), &debezium.Arena{})
 		if err != nil || got.Str() != test.want {
 			t.Errorf("%s with %d digits: %q, %v; want %q", test.text, test.digits, got.Str(), err, test.want)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // Poll implements connect.SourceTask.
@@ -14,26 +15,26 @@ func (t *task) Poll(ctx context.Context) (connect.Batch, error) {
 		t.fault = nil
 		return connect.Batch{}, err
 	}
-	for t.batch.empty() && ctx.Err() == nil {
+	for t.batch.Empty() && ctx.Err() == nil {
 		if err := t.step(ctx); err != nil {
 			t.drop()
-			if err = t.settings.explain(err); t.batch.empty() {
+			if err = t.settings.explain(err); t.batch.Empty() {
 				return connect.Batch{}, err
 			}
 			t.fault = err
 		}
 	}
-	if t.batch.empty() {
+	if t.batch.Empty() {
 		return connect.Batch{}, nil
 	}
 	t.seq++
-	t.stats.progress.Add(uint64(len(t.batch.records)) + 1)
-	return t.batch.takeBatch(t.seq), nil
+	t.stats.progress.Add(uint64(t.batch.Len()) + 1)
+	return t.batch.Finish(t.seq), nil
 }
 
 // release gives back what the last batch held.
 func (t *task) release() {
-	t.batch.release()
+	t.batch.Release()
 	if t.stream != nil {
 		t.stream.wire.release()
 	}
@@ -43,14 +44,14 @@ func (t *task) release() {
 }
 
 func (t *task) full() bool {
-	held := t.batch.heldBytes
+	held := t.batch.HeldBytes()
 	if t.stream != nil {
 		held += t.stream.wire.heldBytes()
 	}
 	if t.run != nil {
 		held += t.run.wire.heldBytes()
 	}
-	return len(t.batch.records) > max(0, t.settings.maxRecords-recordsPerChange) || held >= t.maxBytes && len(t.batch.records) > 0
+	return t.batch.Len() > max(0, t.settings.MaxRecords-debezium.RecordsPerChange) || held >= t.maxBytes && t.batch.Len() > 0
 }
 
 // step gets on with the present phase.
@@ -134,7 +135,7 @@ func (t *task) snapshotPhase(ctx context.Context) error {
 	}
 	t.run = nil
 	t.phase = phaseStream
-	if t.settings.snapshotMode == "initial_only" {
+	if t.settings.SnapshotMode == "initial_only" {
 		t.phase = phaseFinished
 	}
 	return nil
@@ -159,7 +160,7 @@ func (t *task) streamPhase(ctx context.Context) error {
 	if t.full() {
 		return nil
 	}
-	wait, cancel := t.untilBeat(ctx)
+	wait, cancel := t.heartbeat.Until(ctx)
 	defer cancel()
 	err := t.stepStream(wait)
 	t.returned = t.stream.decoder.done

@@ -86,7 +86,7 @@ func (s *settings) heed(row []string, log *slog.Logger) {
 		s.viaRoot = root
 	}
 	for i, op := range []byte("cud") {
-		if row[1+i] != "t" && !s.skip[op] {
+		if row[1+i] != "t" && !s.Skip[op] {
 			log.Warn("the publication leaves out an operation: its changes will be missing", "publication", s.publication,
 				"operation", string(op), "mend", "ALTER PUBLICATION "+quoteIdent(s.publication)+" SET (publish = 'insert, update, delete, truncate')")
 		}

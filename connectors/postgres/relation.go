@@ -7,22 +7,22 @@ import (
 	"strings"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // relation is one version of a captured table: how its tuples become rows, keys and envelopes. It is immutable.
 type relation struct {
+	debezium.Table
 	oid      uint32
 	name     tableName
 	captured bool
-	topic    string
 	columns  []column // in the order of tuples
 	width    int      // fields of a row
 	key      []int    // indexes into columns, in key order; empty: no key
 	keyKnown bool     // every key column is in the replica identity, so that an old tuple tells a change of key
 
-	rowSchema, keySchema, envelope *connect.Schema
-	source                         []connect.Value // the source block's constant part
-	dropped                        []string        // columns whose types have no mapping
+	source  []connect.Value // the source block's constant part
+	dropped []string        // columns whose types have no mapping
 }
 
 // column is how one column of a tuple is decoded.
@@ -36,25 +36,9 @@ type column struct {
 	optional bool
 }
 
-// schemas are what all tables of a task share.
-type schemas struct {
-	source, transaction, op, millis *connect.Schema
-	heartbeatKey, heartbeatValue    *connect.Schema
-	header                          *connect.Schema
-}
-
-// Fields of the source block, in order.
+// Fields of the source block behind the common ones, in order.
 const (
-	sourceVersion = iota
-	sourceConnector
-	sourceName
-	sourceMillis
-	sourceSnapshot
-	sourceDB
-	sourceSequence
-	sourceMicros
-	sourceNanos
-	sourceSchema
+	sourceSchema = iota + debezium.SourceOwn
 	sourceTable
 	sourceTxID
 	sourceLSN
@@ -64,98 +48,51 @@ const (
 	sourceFields
 )
 
-// Fields of the envelope, in order.
-const (
-	envelopeBefore = iota
-	envelopeAfter
-	envelopeSource
-	envelopeTransaction
-	envelopeOp
-	envelopeMillis
-	envelopeMicros
-	envelopeNanos
-	envelopeFields
-)
-
-func newSchemas() *schemas {
-	text, long := plainSchema(connect.String), plainSchema(connect.Int64)
+func newSchemas() *debezium.Schemas {
+	text, long := debezium.PlainSchema(connect.String), debezium.PlainSchema(connect.Int64)
 	optText, optLong := text.AsOptional(), long.AsOptional()
-	no := connect.StringValue("false")
-	snapshot := &connect.Schema{Type: connect.String, Optional: true, Name: "io.debezium.data.Enum", Version: 1, Default: &no,
-		Params: []connect.Param{{Name: "allowed", Value: "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"}}}
-	source := &connect.Schema{Type: connect.Struct, Name: "io.debezium.connector.postgresql.Source", Version: 1, Fields: []connect.StructField{
-		{Name: "version", Schema: text}, {Name: "connector", Schema: text}, {Name: "name", Schema: text}, {Name: "ts_ms", Schema: long},
-		{Name: "snapshot", Schema: snapshot}, {Name: "db", Schema: text}, {Name: "sequence", Schema: optText}, {Name: "ts_us", Schema: optLong},
-		{Name: "ts_ns", Schema: optLong}, {Name: "schema", Schema: text}, {Name: "table", Schema: text}, {Name: "txId", Schema: optLong},
+	return debezium.NewSchemas("io.debezium.connector.postgresql.Source", []connect.StructField{
+		{Name: "schema", Schema: text}, {Name: "table", Schema: text}, {Name: "txId", Schema: optLong},
 		{Name: "lsn", Schema: optLong}, {Name: "xmin", Schema: optLong}, {Name: "origin", Schema: optText}, {Name: "origin_lsn", Schema: optLong},
-	}}
-	transaction := &connect.Schema{Type: connect.Struct, Optional: true, Name: "event.block", Version: 1, Fields: []connect.StructField{
-		{Name: "id", Schema: text}, {Name: "total_order", Schema: long}, {Name: "data_collection_order", Schema: long}}}
-	return &schemas{
-		source: source, transaction: transaction, op: text, millis: optLong, header: text,
-		heartbeatKey: &connect.Schema{Type: connect.Struct, Name: "io.debezium.connector.common.ServerNameKey", Version: 1,
-			Fields: []connect.StructField{{Name: "serverName", Schema: text}}},
-		heartbeatValue: &connect.Schema{Type: connect.Struct, Name: "io.debezium.connector.common.Heartbeat", Version: 1,
-			Fields: []connect.StructField{{Name: "ts_ms", Schema: long}}},
-	}
+	}...)
 }
 
 // buildRelation makes a table's relation of its columns as they come in tuples and of what the catalog says of it now;
 // shape is nil when the table is gone. It hands out prior's schemas where they are the same.
-func buildRelation(s *settings, types *typeMapper, shared *schemas, m *relationMessage, shape *tableShape, prior *relation) *relation {
-	r := &relation{oid: m.oid, name: m.name, captured: true, topic: s.topic(m.name)}
-	schemaName := adjustName(s.adjustSchema, r.topic)
-	row := &connect.Schema{Type: connect.Struct, Optional: true, Name: schemaName + ".Value"}
-	arena := &arena{}
+func buildRelation(s *settings, types *typeMapper, shared *debezium.Schemas, m *relationMessage, shape *tableShape, prior *relation) *relation {
+	r := &relation{oid: m.oid, name: m.name, captured: true}
+	var row, key []connect.StructField
+	arena := &debezium.Arena{}
 	for _, in := range m.columns {
 		c := buildColumn(s, types, in, shape, arena)
 		c.field = -1
 		switch {
 		case c.codec.kind == codecDrop:
-			if s.filter.takesColumn(m.name, in.name) {
+			if s.takesColumn(m.name, in.name) {
 				r.dropped = append(r.dropped, in.name)
 			}
-		case s.filter.takesColumn(m.name, in.name):
+		case s.takesColumn(m.name, in.name):
 			c.field = r.width
 			r.width++
-			row.Fields = append(row.Fields, connect.StructField{Name: adjustFieldName(s.adjustField, in.name), Schema: c.schema})
+			row = append(row, connect.StructField{Name: debezium.AdjustFieldName(s.AdjustField, in.name), Schema: c.schema})
 		}
 		r.columns = append(r.columns, c)
 	}
 	r.chooseKey(s, m, shape)
-	if len(r.key) > 0 {
-		r.keySchema = &connect.Schema{Type: connect.Struct, Name: schemaName + ".Key"}
-		for _, i := range r.key {
-			r.keySchema.Fields = append(r.keySchema.Fields, connect.StructField{Name: adjustFieldName(s.adjustField, r.columns[i].name), Schema: r.columns[i].schema})
-		}
+	for _, i := range r.key {
+		key = append(key, connect.StructField{Name: debezium.AdjustFieldName(s.AdjustField, r.columns[i].name), Schema: r.columns[i].schema})
 	}
-	r.rowSchema = row
-	r.envelope = &connect.Schema{Type: connect.Struct, Name: schemaName + ".Envelope", Version: 2, Fields: []connect.StructField{
-		{Name: "before", Schema: row}, {Name: "after", Schema: row}, {Name: "source", Schema: shared.source},
-		{Name: "transaction", Schema: shared.transaction}, {Name: "op", Schema: shared.op},
-		{Name: "ts_ms", Schema: shared.millis}, {Name: "ts_us", Schema: shared.millis}, {Name: "ts_ns", Schema: shared.millis}}}
-	r.reuse(prior)
-	r.source = make([]connect.Value, sourceFields)
-	r.source[sourceVersion], r.source[sourceConnector] = connect.StringValue(s.version), connect.StringValue("postgresql")
-	r.source[sourceName], r.source[sourceDB] = connect.StringValue(s.prefix), connect.StringValue(s.database)
+	var before *debezium.Table
+	if prior != nil {
+		before = &prior.Table
+	}
+	r.Table = *s.NewTable(shared, m.name.String(), s.Topic(m.name.schema, m.name.table), row, key, before)
+	r.source = s.SourceTemplate(sourceFields, "postgresql", s.database)
 	r.source[sourceSchema], r.source[sourceTable] = connect.StringValue(m.name.schema), connect.StringValue(m.name.table)
 	return r
 }
 
-// reuse takes over the schemas of the table's prior version where they are the same.
-func (r *relation) reuse(prior *relation) {
-	if prior == nil {
-		return
-	}
-	if r.envelope.Equal(prior.envelope) {
-		r.envelope, r.rowSchema = prior.envelope, prior.rowSchema
-	}
-	if r.keySchema != nil && prior.keySchema != nil && r.keySchema.Equal(prior.keySchema) {
-		r.keySchema = prior.keySchema
-	}
-}
-
-func buildColumn(s *settings, types *typeMapper, in relationColumn, shape *tableShape, a *arena) column {
+func buildColumn(s *settings, types *typeMapper, in relationColumn, shape *tableShape, a *debezium.Arena) column {
 	c := column{name: in.name, codec: types.codec(in.oid, in.typmod), optional: true}
 	if c.codec.kind == codecDrop {
 		return c
@@ -177,7 +114,7 @@ func buildColumn(s *settings, types *typeMapper, in relationColumn, shape *table
 	}
 	c.schema = &schema
 	if !c.optional {
-		c.zero = zeroValue(&schema)
+		c.zero = debezium.ZeroValue(&schema)
 		if schema.Default != nil {
 			c.zero = *schema.Default
 		}
@@ -217,12 +154,9 @@ func (r *relation) chooseKey(s *settings, m *relationMessage, shape *tableShape)
 		}
 		return out
 	}
-	ruled := false
-	for _, rule := range s.keyRules {
-		if rule.table.MatchString(m.name.String()) {
-			r.key, ruled = find(rule.columns), true
-			break
-		}
+	columns, ruled := s.KeyRules.Columns(m.name.String())
+	if ruled {
+		r.key = find(columns)
 	}
 	if !ruled && shape != nil {
 		for _, names := range shape.keys {
@@ -244,41 +178,9 @@ func (r *relation) chooseKey(s *settings, m *relationMessage, shape *tableShape)
 	}
 }
 
-// zeroValue is what stands for a required value that is not there.
-func zeroValue(s *connect.Schema) connect.Value {
-	switch s.Type {
-	case connect.Bool:
-		return connect.BoolValue(false)
-	case connect.Int16, connect.Int32, connect.Int64:
-		return connect.IntValue(s.Type, 0)
-	case connect.Float32:
-		return connect.Float32Value(0)
-	case connect.Float64:
-		return connect.Float64Value(0)
-	case connect.Bytes:
-		if s.Name == connect.DecimalName {
-			return connect.DecimalText("0")
-		}
-		return connect.BytesValue([]byte{})
-	case connect.Array:
-		return connect.ArrayValue(nil)
-	case connect.Map:
-		return connect.MapValue(nil)
-	case connect.Struct:
-		fields := make([]connect.Value, len(s.Fields))
-		for i := range fields {
-			if !s.Fields[i].Schema.Optional {
-				fields[i] = zeroValue(s.Fields[i].Schema)
-			}
-		}
-		return connect.StructValue(fields)
-	}
-	return connect.StringValue("")
-}
-
 // unsentValue is what stands for a long value that the server did not send because it did not change; null for types
 // that are never long.
-func unsentValue(c *codec, placeholder []byte, a *arena) connect.Value {
+func unsentValue(c *codec, placeholder []byte, a *debezium.Arena) connect.Value {
 	text := connect.StringValue(string(placeholder))
 	switch c.kind {
 	case codecText:
@@ -286,7 +188,7 @@ func unsentValue(c *codec, placeholder []byte, a *arena) connect.Value {
 	case codecBytes:
 		return connect.BytesValue(placeholder)
 	case codecBytesText:
-		return connect.StringValue(strings.Clone(encodeBinary(c.mode, placeholder, a)))
+		return connect.StringValue(strings.Clone(debezium.EncodeBinary(c.mode, placeholder, a)))
 	case codecHstoreMap:
 		return connect.MapValue([]connect.Value{text, text})
 	case codecHstoreText:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // entry is one record as a log would keep it: a copy that outlives the batch.
@@ -126,7 +127,7 @@ func (r *runner) commit(offset connect.OffsetMap) {
 		r.t.Fatalf("offset %s: %v", text, err)
 	}
 	r.stored = parsed
-	if err := r.task.Commit(context.Background(), connect.Acked{Offsets: []connect.SourceOffset{{Partition: r.task.batch.partition, Offset: parsed}}}); err != nil {
+	if err := r.task.Commit(context.Background(), connect.Acked{Offsets: []connect.SourceOffset{{Partition: r.task.batch.Partition, Offset: parsed}}}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -212,7 +213,7 @@ func state(log []entry, topic string) map[string]string {
 			delete(out, k)
 			continue
 		}
-		out[k] = e.value.Items()[envelopeAfter].String()
+		out[k] = e.value.Items()[debezium.EnvelopeAfter].String()
 	}
 	return out
 }

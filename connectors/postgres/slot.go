@@ -112,31 +112,31 @@ type decision struct {
 
 // decide chooses how to start from the mode, the stored offset (nil: none) and the slot.
 func (s *settings) decide(at *stored, slot slotState) (decision, error) {
-	wantsData := s.snapshotMode != "no_data"
+	wantsData := s.SnapshotMode != "no_data"
 	switch {
-	case s.snapshotMode == "initial_only" && at != nil && at.snapshotDone:
+	case s.SnapshotMode == "initial_only" && at != nil && at.snapshotDone:
 		return decision{phase: phaseFinished, why: "snapshot.mode is initial_only and the snapshot is complete"}, nil
-	case s.snapshotMode == "initial_only":
+	case s.SnapshotMode == "initial_only":
 		return decision{phase: phaseSnapshot, why: "snapshot only"}, nil
 	case at == nil, wantsData && !at.snapshotDone:
 		return s.decideFresh(at, slot, wantsData)
 	case !slot.exists || slot.lost != "":
 		return s.decideLost(at, slot)
 	case at.commit > slot.end:
-		if s.snapshotMode == "when_needed" || s.snapshotMode == "always" {
+		if s.SnapshotMode == "when_needed" || s.SnapshotMode == "always" {
 			return decision{phase: phaseSnapshot, from: position{commit: slot.confirmed, kind: typeCommit}, why: "the server's WAL ends before the stored position"}, nil
 		}
 		return decision{}, fmt.Errorf("the server's WAL ends at %s, before the stored position %s: the server was restored from a backup, or is another one; "+
 			"set snapshot.mode=when_needed to read the tables again, or delete the connector's offsets to start anew", formatLSN(slot.end), formatLSN(at.commit))
 	case slot.confirmed > at.commit && !s.trustSlot:
-		if s.snapshotMode == "when_needed" || s.snapshotMode == "always" {
+		if s.SnapshotMode == "when_needed" || s.SnapshotMode == "always" {
 			return decision{phase: phaseSnapshot, from: position{commit: slot.confirmed, kind: typeCommit}, why: "the slot is ahead of the stored position, so changes are missing"}, nil
 		}
 		return decision{}, fmt.Errorf("replication slot %q confirms %s, which is ahead of the stored position %s: it was probably dropped and made again, and the changes between are gone; "+
 			"to read the tables again, set snapshot.mode=when_needed or delete the connector's offsets; to go on without those changes, set offset.mismatch.strategy=trust_slot", s.slot, formatLSN(slot.confirmed), formatLSN(at.commit))
 	case slot.confirmed > at.commit:
 		return decision{phase: phaseStream, from: position{commit: slot.confirmed, kind: typeCommit}, why: "offset.mismatch.strategy trusts the slot"}, nil
-	case s.snapshotMode == "always":
+	case s.SnapshotMode == "always":
 		return decision{phase: phaseSnapshot, from: at.position, why: "snapshot.mode is always"}, nil
 	}
 	return decision{phase: phaseStream, from: at.position, why: "stored position"}, nil
@@ -154,7 +154,7 @@ func (s *settings) decideFresh(at *stored, slot slotState, wantsData bool) (deci
 	switch {
 	case !slot.exists:
 		d.makeSlot = true
-	case slot.lost != "" && s.snapshotMode != "when_needed":
+	case slot.lost != "" && s.SnapshotMode != "when_needed":
 		return d, s.lostError(slot)
 	case slot.lost != "":
 		d.dropSlot, d.makeSlot = true, true
@@ -166,7 +166,7 @@ func (s *settings) decideFresh(at *stored, slot slotState, wantsData bool) (deci
 
 // decideLost is for a stored position whose slot is gone.
 func (s *settings) decideLost(at *stored, slot slotState) (decision, error) {
-	if s.snapshotMode == "when_needed" || s.snapshotMode == "always" {
+	if s.SnapshotMode == "when_needed" || s.SnapshotMode == "always" {
 		return decision{phase: phaseSnapshot, makeSlot: true, dropSlot: slot.exists, why: "the replication slot of the stored position is lost"}, nil
 	}
 	if slot.exists {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // snapshotRun reads the captured tables once, in one read-only transaction.
@@ -78,11 +79,11 @@ func (t *task) beginSnapshot(ctx context.Context, conn *pgconn.PgConn, exported 
 		return nil, err
 	}
 	for _, e := range t.settings.captured(all) {
-		if t.settings.snapshots(e.name) {
+		if t.settings.Snapshots(e.name.String()) {
 			run.tables = append(run.tables, e)
 		}
 	}
-	if t.settings.snapshotMode != "initial_only" {
+	if t.settings.SnapshotMode != "initial_only" {
 		if run.published, err = published(ctx, conn, t.settings.publication); err != nil {
 			return nil, err
 		}
@@ -102,11 +103,11 @@ func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 	r := t.run
 	if !r.started {
 		r.started = true
-		t.batch.mark(r.offset(false), false)
+		t.batch.Mark(r.offset(false), false)
 	}
 	defer func() {
-		if !done && len(t.batch.records) > 0 {
-			t.batch.mark(r.offset(false), false)
+		if !done && t.batch.Len() > 0 {
+			t.batch.Mark(r.offset(false), false)
 		}
 	}()
 	for !t.full() {
@@ -207,11 +208,11 @@ func (t *task) giveRow(rel *relation, line []byte, marker string) {
 		key, err = t.batch.keyOf(rel, r.tuple, nil)
 	}
 	if err != nil {
-		t.batch.fault(rel, line, err)
+		t.batch.Fault(&rel.Table, line, err)
 		return
 	}
 	from := origin{lsn: r.position.commit, xid: int64(r.xid), micros: r.micros, snapshot: marker}
-	t.batch.add(rel, t.shared, event{op: 'r', key: key, after: row, headers: t.headers}, &from, time.Now().UnixNano())
+	t.batch.Read(&rel.Table, &debezium.Change{Key: key, After: row, Source: t.batch.sourceBlock(rel, &from), NowNanos: time.Now().UnixNano()})
 }
 
 // startTable sends the COPY of the first of the tables.
@@ -273,7 +274,7 @@ func copySQL(entry tableEntry, m *relationMessage, rowFilter string) string {
 func (t *task) endSnapshot() {
 	r := t.run
 	t.giveHeld(nil)
-	t.batch.mark(r.offset(true), true)
+	t.batch.Mark(r.offset(true), true)
 	t.log.Info("snapshot complete", "rows", r.given, "lsn", formatLSN(r.position.commit))
 	t.stats.snapshot.Store(0)
 }

@@ -2,17 +2,16 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // phase is where a task is.
@@ -31,17 +30,15 @@ const (
 	auditEvery        = time.Minute
 	firstDialLimit    = 5 * time.Second
 	openSlotLimit     = 3 * time.Second // how long opening waits for the slot
-	recordsPerChange  = 3               // a change of key: delete, tombstone, create
 )
 
 // task is the source: one per connector. Poll steps through the phases; everything but the atomics belongs to it.
 type task struct {
 	settings    *settings
-	shared      *schemas
+	shared      *debezium.Schemas
 	types       typeMapper
 	log         *slog.Logger
 	application string
-	headers     []connect.Header
 	maxBytes    int
 
 	life context.Context // of the status loop
@@ -62,7 +59,7 @@ type task struct {
 	batch     batchBuilder
 	seq       uint64
 	fault     error // to be told by the next Poll
-	beaten    time.Time
+	heartbeat debezium.Heartbeat
 	asked     time.Time // when the server's position was last asked for
 	audited   time.Time // when the publication was last looked at
 
@@ -93,7 +90,7 @@ func openTask(ctx context.Context, in connect.Task) (*task, error) {
 		return nil, err
 	}
 	t := newTask(ctx, s, in)
-	if err := t.start(ctx, in.Offset(t.batch.partition)); err != nil {
+	if err := t.start(ctx, in.Offset(t.batch.Partition)); err != nil {
 		t.end()
 		t.drop()
 		return nil, errors.Join(s.explain(err), t.closeSQL(ctx))
@@ -103,7 +100,7 @@ func openTask(ctx context.Context, in connect.Task) (*task, error) {
 
 func newTask(ctx context.Context, s *settings, in connect.Task) *task {
 	t := &task{settings: s, shared: newSchemas(), log: in.Log, application: "weir " + in.Name, known: make(map[uint32]*relation), warned: make(map[uint32]bool),
-		maxBytes: defaultBatchBytes, wake: make(chan struct{}, 1), beaten: time.Now()}
+		maxBytes: defaultBatchBytes, wake: make(chan struct{}, 1), heartbeat: s.NewHeartbeat(time.Now())}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -111,29 +108,13 @@ func newTask(ctx context.Context, s *settings, in connect.Task) *task {
 		t.maxBytes = int(min(defaultBatchBytes, in.MemoryBytes/4))
 	}
 	t.types = typeMapper{modes: s.types, types: make(map[uint32]*typeInfo)}
-	t.batch.partition = connect.OffsetMap{{Name: "server", Value: connect.StringValue(s.prefix)}}
+	t.batch.Batch = s.NewBatch("postgresql", in.ID)
 	t.life, t.end = context.WithCancel(context.WithoutCancel(ctx))
-	if s.extendedHeaders {
-		for _, h := range [][2]string{
-			{"connectorLogicalName", s.prefix}, {"taskId", strconv.Itoa(in.ID)}, {"connectorName", "postgresql"}, {"runId", newRunID()},
-		} {
-			t.headers = append(t.headers, connect.Header{Key: "__debezium.context." + h[0], Value: connect.DataOf(t.shared.header, connect.StringValue(h[1]))})
-		}
-	}
-	t.headers = t.headers[:len(t.headers):len(t.headers)]
 	return t
 }
 
-// newRunID makes a random UUID.
-func newRunID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
 func (t *task) start(ctx context.Context, offset connect.OffsetMap) error {
-	for _, n := range t.settings.notes {
+	for _, n := range t.settings.Notes {
 		t.log.Warn(n)
 	}
 	sql, err := t.catalog(ctx)
@@ -158,7 +139,7 @@ func (t *task) start(ctx context.Context, offset connect.OffsetMap) error {
 		}
 		at = &got
 	}
-	if found.slot.active && t.settings.snapshotMode != "initial_only" {
+	if found.slot.active && t.settings.SnapshotMode != "initial_only" {
 		return connect.Retry(time.Second, fmt.Errorf("replication slot %q is in use by process %s of the server; another connector may use it (give each its own slot.name), or an old connection has not ended yet", t.settings.slot, found.slot.pid))
 	}
 	how, err := t.settings.decide(at, found.slot)
@@ -172,7 +153,7 @@ func (t *task) follow(ctx context.Context, sql *pgconn.PgConn, how decision, fou
 	t.log.Info("starting", "phase", how.phase.String(), "reason", how.why, "from", formatLSN(how.from.commit))
 	t.phase, t.returned = how.phase, how.from
 	t.confirm(found.slot.confirmed)
-	if how.phase == phaseFinished || t.settings.snapshotMode == "initial_only" {
+	if how.phase == phaseFinished || t.settings.SnapshotMode == "initial_only" {
 		return nil
 	}
 	if how.dropSlot {
@@ -233,7 +214,7 @@ func (t *task) catalog(ctx context.Context) (*pgconn.PgConn, error) {
 // Commit implements connect.SourceTask: it moves the confirmed position and tells the status loop.
 func (t *task) Commit(_ context.Context, acked connect.Acked) error {
 	for _, o := range acked.Offsets {
-		if o.Offset != nil && o.Partition.Equal(t.batch.partition) {
+		if o.Offset != nil && o.Partition.Equal(t.batch.Partition) {
 			t.confirm(flushable(o.Offset))
 		}
 	}

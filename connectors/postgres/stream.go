@@ -75,7 +75,7 @@ func (t *task) openStream(ctx context.Context, from position) (*stream, error) {
 	t.log.Info("streaming", "slot", t.settings.slot, "from", formatLSN(from.commit))
 	every = max(every, minStatusWait)
 	s := &stream{wire: w, patience: max(silentUpdates*every, minPatience)}
-	s.decoder = &decoder{settings: t.settings, shared: t.shared, batch: &t.batch, headers: t.headers, resolve: t.resolve,
+	s.decoder = &decoder{settings: t.settings, batch: &t.batch, resolve: t.resolve,
 		relations: make(map[uint32]*relation), done: from}
 	if from.inside {
 		s.decoder.resume = from
@@ -128,7 +128,7 @@ func (t *task) stepStream(ctx context.Context) error {
 	s := t.stream
 	defer s.decoder.finish()
 	for !t.full() {
-		if !s.wire.buffered() && !t.batch.empty() && !s.decoder.inTxn {
+		if !s.wire.buffered() && !t.batch.Empty() && !s.decoder.inTxn {
 			break
 		}
 		started := time.Now()
@@ -152,7 +152,7 @@ func (t *task) stepStream(ctx context.Context) error {
 
 // frameDeadline is when a read gives up: soon, once the batch holds something.
 func (t *task) frameDeadline(w *wire) time.Time {
-	if len(t.batch.records) == 0 || w.buffered() {
+	if t.batch.Len() == 0 || w.buffered() {
 		return time.Now().Add(time.Hour)
 	}
 	return time.Now().Add(txnLinger)

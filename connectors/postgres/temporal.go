@@ -3,17 +3,15 @@ package postgres
 import (
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // What stands for infinite dates and times in the number forms, in microseconds as the PostgreSQL JDBC driver has them.
 const (
 	plusInfinityMicros  = 9223372036825200000
 	minusInfinityMicros = -9223372036832400000
-
-	dayMicros = 86400 * 1000000
 )
 
 // moment is a date and time of day as the server prints it; a year BC is the astronomical one (1 BC is 0).
@@ -25,7 +23,7 @@ type moment struct {
 	infinite    int   // -1, 1: the word, and nothing else
 }
 
-func (c *codec) temporal(text []byte, a *arena) (connect.Value, error) {
+func (c *codec) temporal(text []byte, a *debezium.Arena) (connect.Value, error) {
 	switch c.kind {
 	case codecInterval, codecIntervalText:
 		return c.interval(text, a)
@@ -46,45 +44,23 @@ func (c *codec) temporal(text []byte, a *arena) (connect.Value, error) {
 		}
 		return connect.Int32Value(int32(m.days())), nil
 	case codecTimestamp:
-		return connect.Int64Value(inUnit(m.epochMicros(), c.unit)), nil
+		return connect.Int64Value(debezium.InUnit(m.epochMicros(), c.unit)), nil
 	case codecDateText, codecTimestampText, codecTimestampTZ:
 		if m.infinite != 0 {
-			return connect.StringValue(asString(text)), nil
+			return connect.StringValue(debezium.AsString(text)), nil
 		}
-		out := m.appendDate(a.scratch(48))
+		out := debezium.AppendDate(a.Scratch(48), m.year, m.month, m.day)
 		if c.kind != codecDateText {
-			out = appendClock(append(out, 'T'), m.micros, c.digits)
+			out = debezium.AppendClock(append(out, 'T'), m.micros, c.digits)
 		}
-		return connect.StringValue(a.keepString(append(out, 'Z'))), nil
+		return connect.StringValue(a.KeepString(append(out, 'Z'))), nil
 	}
 	return connect.Value{}, fmt.Errorf("no decoder for codec %d", c.kind)
 }
 
-// inUnit converts microseconds; what nanoseconds can't hold is cut to the largest.
-func inUnit(micros, unit int64) int64 {
-	if unit > 0 {
-		return floorDiv(micros, unit)
-	}
-	switch {
-	case micros > math.MaxInt64/1000:
-		return math.MaxInt64
-	case micros < math.MinInt64/1000:
-		return math.MinInt64
-	}
-	return micros * 1000
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
 // parseMoment reads YYYY-MM-DD[ HH:MM:SS[.ffffff][±zone]][ BC], infinity or -infinity.
 func parseMoment(text []byte) (moment, error) {
-	switch asString(text) {
+	switch debezium.AsString(text) {
 	case "infinity":
 		return moment{infinite: 1}, nil
 	case "-infinity":
@@ -134,10 +110,10 @@ func parseMoment(text []byte) (moment, error) {
 
 // shift moves a moment to UTC.
 func (m *moment) shift() {
-	total := m.days()*dayMicros + m.micros - int64(m.zoneSeconds)*1000000
-	day := floorDiv(total, dayMicros)
-	m.micros, m.zoneSeconds = total-day*dayMicros, 0
-	m.year, m.month, m.day = civil(day)
+	total := m.days()*debezium.DayMicros + m.micros - int64(m.zoneSeconds)*1000000
+	day := debezium.FloorDiv(total, debezium.DayMicros)
+	m.micros, m.zoneSeconds = total-day*debezium.DayMicros, 0
+	m.year, m.month, m.day = debezium.Civil(day)
 }
 
 // digits reads between low and high decimal digits.
@@ -204,35 +180,8 @@ func parseZone(b []byte) (int, bool) {
 	return seconds, true
 }
 
-// days gives the days since 1970-01-01 in the proleptic Gregorian calendar.
-func (m *moment) days() int64 {
-	y := m.year
-	if m.month <= 2 {
-		y--
-	}
-	era := floorDiv(y, 400)
-	yearOfEra := y - era*400
-	dayOfYear := int64((153*((m.month+9)%12)+2)/5 + m.day - 1)
-	dayOfEra := yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + dayOfYear
-	return era*146097 + dayOfEra - 719468
-}
-
-// civil is the inverse of days.
-func civil(days int64) (year int64, month, day int) {
-	days += 719468
-	era := floorDiv(days, 146097)
-	dayOfEra := days - era*146097
-	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36524 - dayOfEra/146096) / 365
-	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
-	p := (5*dayOfYear + 2) / 153
-	day = int(dayOfYear - (153*p+2)/5 + 1)
-	month = int((p+2)%12 + 1)
-	year = yearOfEra + era*400
-	if month <= 2 {
-		year++
-	}
-	return year, month, day
-}
+// days gives the days since 1970-01-01.
+func (m *moment) days() int64 { return debezium.Days(m.year, m.month, m.day) }
 
 // epochMicros gives the microseconds since 1970-01-01; what int64 can't hold is cut.
 func (m *moment) epochMicros() int64 {
@@ -243,68 +192,23 @@ func (m *moment) epochMicros() int64 {
 		return minusInfinityMicros
 	}
 	days := m.days()
-	switch limit := int64(math.MaxInt64 / dayMicros); {
+	switch limit := int64(math.MaxInt64 / debezium.DayMicros); {
 	case days >= limit:
 		return math.MaxInt64
 	case days < -limit:
 		return math.MinInt64
 	}
-	return days*dayMicros + m.micros
+	return days*debezium.DayMicros + m.micros
 }
 
-// appendDate appends the date as java.time does: years above 9999 with a plus sign, those before 0 with a minus.
-func (m *moment) appendDate(out []byte) []byte {
-	year := m.year
-	switch {
-	case year > 9999:
-		out = append(out, '+')
-	case year < 0:
-		out, year = append(out, '-'), -year
-	}
-	out = appendPadded(out, year, 4)
-	out = appendPadded(append(out, '-'), int64(m.month), 2)
-	return appendPadded(append(out, '-'), int64(m.day), 2)
-}
-
-// appendPadded appends a number that is not negative with zeros before it up to a width.
-func appendPadded(out []byte, n int64, width int) []byte {
-	have := 1
-	for m := n; m >= 10; m /= 10 {
-		have++
-	}
-	for ; have < width; have++ {
-		out = append(out, '0')
-	}
-	return strconv.AppendInt(out, n, 10)
-}
-
-// appendClock appends HH:MM:SS and the fraction: as many digits as given, or, if negative, as needed.
-func appendClock(out []byte, micros int64, fractionDigits int) []byte {
-	seconds, fraction := micros/1000000, micros%1000000
-	out = appendPadded(out, seconds/3600, 2)
-	out = appendPadded(append(out, ':'), seconds/60%60, 2)
-	out = appendPadded(append(out, ':'), seconds%60, 2)
-	if fractionDigits == 0 || fractionDigits < 0 && fraction == 0 {
-		return out
-	}
-	out = appendPadded(append(out, '.'), fraction, 6)
-	if fractionDigits > 0 && fractionDigits < 6 {
-		return out[:len(out)-6+fractionDigits]
-	}
-	for fractionDigits < 0 && out[len(out)-1] == '0' {
-		out = out[:len(out)-1]
-	}
-	return out
-}
-
-func (c *codec) timeOfDay(text []byte, a *arena) (connect.Value, error) {
+func (c *codec) timeOfDay(text []byte, a *debezium.Arena) (connect.Value, error) {
 	micros, rest, ok := parseClock(text)
 	if !ok || c.kind != codecTimeTZ && len(rest) > 0 {
 		return connect.Value{}, fmt.Errorf("%q is not a time", text)
 	}
 	switch c.kind {
 	case codecTime:
-		return connect.IntValue(c.number, inUnit(micros, c.unit)), nil
+		return connect.IntValue(c.number, debezium.InUnit(micros, c.unit)), nil
 	case codecTimeTZ:
 		zone, ok := parseZone(rest)
 		if !ok {
@@ -312,9 +216,9 @@ func (c *codec) timeOfDay(text []byte, a *arena) (connect.Value, error) {
 		}
 		if zone != 0 {
 			micros -= int64(zone) * 1000000
-			micros -= floorDiv(micros, dayMicros) * dayMicros
+			micros -= debezium.FloorDiv(micros, debezium.DayMicros) * debezium.DayMicros
 		}
 	}
-	out := append(appendClock(a.scratch(24), micros, -1), 'Z')
-	return connect.StringValue(a.keepString(out)), nil
+	out := append(debezium.AppendClock(a.Scratch(24), micros, -1), 'Z')
+	return connect.StringValue(a.KeepString(out)), nil
 }

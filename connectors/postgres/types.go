@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // codecKind says how a column's text becomes a value.
@@ -143,12 +144,6 @@ type typeMapper struct {
 	types map[uint32]*typeInfo
 }
 
-func plainSchema(k connect.Kind) *connect.Schema { return &connect.Schema{Type: k} }
-
-func namedSchema(k connect.Kind, name string, params ...connect.Param) *connect.Schema {
-	return &connect.Schema{Type: k, Name: name, Version: 1, Params: params}
-}
-
 // codec gives the codec of a type, with a schema that is not optional. Its kind is codecDrop for a type that has no mapping.
 func (m *typeMapper) codec(oid uint32, typmod int32) codec {
 	for range 32 { // domains of domains
@@ -182,18 +177,18 @@ func (m *typeMapper) userType(info *typeInfo, typmod int32) codec {
 		}
 		return m.arrayOf(info.elem, typmod)
 	case info.kind == "e":
-		return codec{kind: codecText, schema: namedSchema(connect.String, "io.debezium.data.Enum", connect.Param{Name: "allowed", Value: strings.Join(info.labels, ",")})}
+		return codec{kind: codecText, schema: debezium.NamedSchema(connect.String, "io.debezium.data.Enum", connect.Param{Name: "allowed", Value: strings.Join(info.labels, ",")})}
 	}
 	switch info.name {
 	case "citext", "isbn":
-		return codec{kind: codecText, schema: plainSchema(connect.String)}
+		return codec{kind: codecText, schema: debezium.PlainSchema(connect.String)}
 	case "ltree":
-		return codec{kind: codecText, schema: namedSchema(connect.String, "io.debezium.data.Ltree")}
+		return codec{kind: codecText, schema: debezium.NamedSchema(connect.String, "io.debezium.data.Ltree")}
 	case "hstore":
 		if m.modes.hstore == "map" {
-			return codec{kind: codecHstoreMap, schema: &connect.Schema{Type: connect.Map, Key: plainSchema(connect.String), Elem: &connect.Schema{Type: connect.String, Optional: true}}}
+			return codec{kind: codecHstoreMap, schema: &connect.Schema{Type: connect.Map, Key: debezium.PlainSchema(connect.String), Elem: &connect.Schema{Type: connect.String, Optional: true}}}
 		}
-		return codec{kind: codecHstoreText, schema: namedSchema(connect.String, "io.debezium.data.Json")}
+		return codec{kind: codecHstoreText, schema: debezium.NamedSchema(connect.String, "io.debezium.data.Json")}
 	}
 	return codec{}
 }
@@ -212,14 +207,16 @@ func (m *typeMapper) arrayOf(elem uint32, typmod int32) codec {
 }
 
 func (m *typeMapper) builtin(oid uint32, typmod int32) codec {
-	number := func(k connect.Kind) codec { return codec{kind: codecNumber, number: k, schema: plainSchema(k)} }
-	text := func() codec { return codec{kind: codecText, schema: plainSchema(connect.String)} }
+	number := func(k connect.Kind) codec {
+		return codec{kind: codecNumber, number: k, schema: debezium.PlainSchema(k)}
+	}
+	text := func() codec { return codec{kind: codecText, schema: debezium.PlainSchema(connect.String)} }
 	named := func(name string) codec {
-		return codec{kind: codecText, schema: namedSchema(connect.String, "io.debezium.data."+name)}
+		return codec{kind: codecText, schema: debezium.NamedSchema(connect.String, "io.debezium.data."+name)}
 	}
 	switch oid {
 	case oidBool:
-		return codec{kind: codecBool, schema: plainSchema(connect.Bool)}
+		return codec{kind: codecBool, schema: debezium.PlainSchema(connect.Bool)}
 	case oidInt2:
 		return number(connect.Int16)
 	case oidInt4:
@@ -227,9 +224,9 @@ func (m *typeMapper) builtin(oid uint32, typmod int32) codec {
 	case oidInt8, oidOID:
 		return number(connect.Int64)
 	case oidFloat4:
-		return codec{kind: codecFloat, number: connect.Float32, schema: plainSchema(connect.Float32)}
+		return codec{kind: codecFloat, number: connect.Float32, schema: debezium.PlainSchema(connect.Float32)}
 	case oidFloat8:
-		return codec{kind: codecFloat, number: connect.Float64, schema: plainSchema(connect.Float64)}
+		return codec{kind: codecFloat, number: connect.Float64, schema: debezium.PlainSchema(connect.Float64)}
 	case oidNumeric:
 		return m.numeric(typmod)
 	case oidMoney:
@@ -250,64 +247,56 @@ func (m *typeMapper) builtin(oid uint32, typmod int32) codec {
 	case oidBit, oidVarbit:
 		return bits(typmod)
 	case oidPoint:
-		return codec{kind: codecPoint, schema: pointSchema()}
+		return codec{kind: codecPoint, schema: debezium.PointSchema()}
 	}
 	return m.temporal(oid, typmod)
 }
 
 func (m *typeMapper) bytea() codec {
 	if m.modes.binary == "bytes" {
-		return codec{kind: codecBytes, schema: plainSchema(connect.Bytes)}
+		return codec{kind: codecBytes, schema: debezium.PlainSchema(connect.Bytes)}
 	}
-	return codec{kind: codecBytesText, mode: m.modes.binary, schema: plainSchema(connect.String)}
+	return codec{kind: codecBytesText, mode: m.modes.binary, schema: debezium.PlainSchema(connect.String)}
 }
 
 func bits(typmod int32) codec {
 	if typmod == 1 {
-		return codec{kind: codecBit, schema: plainSchema(connect.Bool)}
+		return codec{kind: codecBit, schema: debezium.PlainSchema(connect.Bool)}
 	}
 	length := int64(typmod)
 	if length < 0 {
 		length = 2147483647
 	}
-	return codec{kind: codecBits, schema: namedSchema(connect.Bytes, "io.debezium.data.Bits", connect.Param{Name: "length", Value: strconv.FormatInt(length, 10)})}
-}
-
-func decimalSchema(scale, precision int) *connect.Schema {
-	s := namedSchema(connect.Bytes, connect.DecimalName, connect.Param{Name: "scale", Value: strconv.Itoa(scale)})
-	if precision > 0 {
-		s.Params = append(s.Params, connect.Param{Name: "connect.decimal.precision", Value: strconv.Itoa(precision)})
-	}
-	return s
+	return codec{kind: codecBits, schema: debezium.NamedSchema(connect.Bytes, "io.debezium.data.Bits", connect.Param{Name: "length", Value: strconv.FormatInt(length, 10)})}
 }
 
 func (m *typeMapper) numeric(typmod int32) codec {
 	switch m.modes.decimal {
 	case "double":
-		return codec{kind: codecNumericFloat, schema: plainSchema(connect.Float64)}
+		return codec{kind: codecNumericFloat, schema: debezium.PlainSchema(connect.Float64)}
 	case "string":
-		return codec{kind: codecNumericText, schema: plainSchema(connect.String)}
+		return codec{kind: codecNumericText, schema: debezium.PlainSchema(connect.String)}
 	}
 	if typmod < 4 {
-		schema := namedSchema(connect.Struct, "io.debezium.data.VariableScaleDecimal")
+		schema := debezium.NamedSchema(connect.Struct, "io.debezium.data.VariableScaleDecimal")
 		schema.Doc = "Variable scaled decimal"
-		schema.Fields = []connect.StructField{{Name: "scale", Schema: plainSchema(connect.Int32)}, {Name: "value", Schema: plainSchema(connect.Bytes)}}
+		schema.Fields = []connect.StructField{{Name: "scale", Schema: debezium.PlainSchema(connect.Int32)}, {Name: "value", Schema: debezium.PlainSchema(connect.Bytes)}}
 		return codec{kind: codecVarDecimal, schema: schema}
 	}
 	precision := int(uint32(typmod-4) >> 16)
 	scale := int((typmod-4)&0x7ff^0x400) - 0x400 // 11 bits, signed since PostgreSQL 15
-	return codec{kind: codecDecimal, schema: decimalSchema(max(scale, 0), precision)}
+	return codec{kind: codecDecimal, schema: debezium.DecimalSchema(max(scale, 0), precision)}
 }
 
 func (m *typeMapper) money() codec {
 	c := codec{kind: codecMoney, digits: m.modes.moneyScale, mode: m.modes.decimal}
 	switch m.modes.decimal {
 	case "double":
-		c.schema = plainSchema(connect.Float64)
+		c.schema = debezium.PlainSchema(connect.Float64)
 	case "string":
-		c.schema = plainSchema(connect.String)
+		c.schema = debezium.PlainSchema(connect.String)
 	default:
-		c.schema = decimalSchema(m.modes.moneyScale, 0)
+		c.schema = debezium.DecimalSchema(m.modes.moneyScale, 0)
 	}
 	return c
 }
@@ -320,28 +309,28 @@ func (m *typeMapper) temporal(oid uint32, typmod int32) codec {
 	case oidDate:
 		switch mode {
 		case "connect":
-			return codec{kind: codecDate, schema: namedSchema(connect.Int32, connect.DateName)}
+			return codec{kind: codecDate, schema: debezium.NamedSchema(connect.Int32, connect.DateName)}
 		case "isostring":
-			return codec{kind: codecDateText, schema: namedSchema(connect.String, "io.debezium.time.IsoDate")}
+			return codec{kind: codecDateText, schema: debezium.NamedSchema(connect.String, "io.debezium.time.IsoDate")}
 		}
-		return codec{kind: codecDate, schema: namedSchema(connect.Int32, "io.debezium.time.Date")}
+		return codec{kind: codecDate, schema: debezium.NamedSchema(connect.Int32, "io.debezium.time.Date")}
 	case oidTime:
 		return timeCodec(mode, milli)
 	case oidTimestamp:
 		return timestampCodec(mode, milli)
 	case oidTimeTZ:
-		return codec{kind: codecTimeTZ, schema: namedSchema(connect.String, "io.debezium.time.ZonedTime")}
+		return codec{kind: codecTimeTZ, schema: debezium.NamedSchema(connect.String, "io.debezium.time.ZonedTime")}
 	case oidTimestampTZ:
 		digits := int(typmod)
 		if digits < 0 {
 			digits = 6
 		}
-		return codec{kind: codecTimestampTZ, digits: digits, schema: namedSchema(connect.String, "io.debezium.time.ZonedTimestamp")}
+		return codec{kind: codecTimestampTZ, digits: digits, schema: debezium.NamedSchema(connect.String, "io.debezium.time.ZonedTimestamp")}
 	case oidInterval:
 		if m.modes.interval == "string" {
-			return codec{kind: codecIntervalText, schema: namedSchema(connect.String, "io.debezium.time.Interval")}
+			return codec{kind: codecIntervalText, schema: debezium.NamedSchema(connect.String, "io.debezium.time.Interval")}
 		}
-		return codec{kind: codecInterval, schema: namedSchema(connect.Int64, "io.debezium.time.MicroDuration")}
+		return codec{kind: codecInterval, schema: debezium.NamedSchema(connect.Int64, "io.debezium.time.MicroDuration")}
 	}
 	return codec{}
 }
@@ -350,15 +339,15 @@ func timeCodec(mode string, milli bool) codec {
 	c := codec{kind: codecTime, number: connect.Int64, unit: 1}
 	switch {
 	case mode == "connect":
-		c.number, c.unit, c.schema = connect.Int32, 1000, namedSchema(connect.Int32, connect.TimeName)
+		c.number, c.unit, c.schema = connect.Int32, 1000, debezium.NamedSchema(connect.Int32, connect.TimeName)
 	case mode == "isostring":
-		return codec{kind: codecTimeText, schema: namedSchema(connect.String, "io.debezium.time.IsoTime")}
+		return codec{kind: codecTimeText, schema: debezium.NamedSchema(connect.String, "io.debezium.time.IsoTime")}
 	case mode == "nanoseconds":
-		c.unit, c.schema = -1000, namedSchema(connect.Int64, "io.debezium.time.NanoTime")
+		c.unit, c.schema = -1000, debezium.NamedSchema(connect.Int64, "io.debezium.time.NanoTime")
 	case mode == "adaptive" && milli:
-		c.number, c.unit, c.schema = connect.Int32, 1000, namedSchema(connect.Int32, "io.debezium.time.Time")
+		c.number, c.unit, c.schema = connect.Int32, 1000, debezium.NamedSchema(connect.Int32, "io.debezium.time.Time")
 	default:
-		c.schema = namedSchema(connect.Int64, "io.debezium.time.MicroTime")
+		c.schema = debezium.NamedSchema(connect.Int64, "io.debezium.time.MicroTime")
 	}
 	return c
 }
@@ -367,25 +356,15 @@ func timestampCodec(mode string, milli bool) codec {
 	c := codec{kind: codecTimestamp, number: connect.Int64, unit: 1}
 	switch {
 	case mode == "connect":
-		c.unit, c.schema = 1000, namedSchema(connect.Int64, connect.TimestampName)
+		c.unit, c.schema = 1000, debezium.NamedSchema(connect.Int64, connect.TimestampName)
 	case mode == "isostring":
-		return codec{kind: codecTimestampText, digits: -1, schema: namedSchema(connect.String, "io.debezium.time.IsoTimestamp")}
+		return codec{kind: codecTimestampText, digits: -1, schema: debezium.NamedSchema(connect.String, "io.debezium.time.IsoTimestamp")}
 	case mode == "nanoseconds":
-		c.unit, c.schema = -1000, namedSchema(connect.Int64, "io.debezium.time.NanoTimestamp")
+		c.unit, c.schema = -1000, debezium.NamedSchema(connect.Int64, "io.debezium.time.NanoTimestamp")
 	case (mode == "adaptive" || mode == "adaptive_time_microseconds") && milli:
-		c.unit, c.schema = 1000, namedSchema(connect.Int64, "io.debezium.time.Timestamp")
+		c.unit, c.schema = 1000, debezium.NamedSchema(connect.Int64, "io.debezium.time.Timestamp")
 	default:
-		c.schema = namedSchema(connect.Int64, "io.debezium.time.MicroTimestamp")
+		c.schema = debezium.NamedSchema(connect.Int64, "io.debezium.time.MicroTimestamp")
 	}
 	return c
-}
-
-func pointSchema() *connect.Schema {
-	s := namedSchema(connect.Struct, "io.debezium.data.geometry.Point")
-	s.Doc = "Geometry (POINT)"
-	s.Fields = []connect.StructField{
-		{Name: "x", Schema: plainSchema(connect.Float64)}, {Name: "y", Schema: plainSchema(connect.Float64)},
-		{Name: "wkb", Schema: plainSchema(connect.Bytes).AsOptional()}, {Name: "srid", Schema: plainSchema(connect.Int32).AsOptional()},
-	}
-	return s
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // typeRow is one value of one type: how it is written in SQL and what it must come out as.
@@ -98,7 +99,7 @@ func checkTypes(t *testing.T, setup string, rows []typeRow, more ...string) {
 			t.Fatalf("fault: %s", e.fault.Reason)
 		}
 	}
-	rowSchema := log[0].schema.Fields[envelopeAfter].Schema
+	rowSchema := log[0].schema.Fields[debezium.EnvelopeAfter].Schema
 	for i, row := range rows {
 		name := "c" + strconv.Itoa(i)
 		f := rowSchema.Field(name)

@@ -10,38 +10,23 @@ import (
 
 // beat puts a heartbeat into the batch when it is due.
 func (t *task) beat(ctx context.Context) error {
-	if t.settings.heartbeatEvery <= 0 || time.Since(t.beaten) < t.settings.heartbeatEvery {
+	if !t.heartbeat.Due(time.Now()) {
 		return nil
 	}
-	t.beaten = time.Now()
-	if t.settings.heartbeatAction != "" {
+	if t.settings.HeartbeatAction != "" {
 		ctx, cancel := unhurried(ctx)
 		defer cancel()
 		sql, err := t.catalog(ctx)
 		if err != nil {
 			return err
 		}
-		if err := execute(ctx, sql, t.settings.heartbeatAction); err != nil {
+		if err := execute(ctx, sql, t.settings.HeartbeatAction); err != nil {
 			t.log.Warn("heartbeat.action.query failed", "error", err)
 		}
 	}
-	key, value := t.batch.arena.take(1), t.batch.arena.take(1)
-	key[0], value[0] = connect.StringValue(t.settings.prefix), connect.Int64Value(t.beaten.UnixMilli())
-	t.batch.records = append(t.batch.records, connect.Record{
-		Topic: t.settings.heartbeatTopic, Partition: connect.AnyPartition, Timestamp: connect.NoTimestamp,
-		Key:   connect.DataOf(t.shared.heartbeatKey, connect.StructValue(key)),
-		Value: connect.DataOf(t.shared.heartbeatValue, connect.StructValue(value)),
-	})
+	t.heartbeat.Beat(&t.batch.Batch, t.shared)
 	t.batch.markPosition(&t.stream.decoder.done, false)
 	return nil
-}
-
-// untilBeat ends a wait when the next heartbeat is due.
-func (t *task) untilBeat(ctx context.Context) (context.Context, context.CancelFunc) {
-	if t.settings.heartbeatEvery <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadline(ctx, t.beaten.Add(t.settings.heartbeatEvery))
 }
 
 // askLag asks the server now and then how far its WAL has come.
@@ -73,7 +58,7 @@ func (t *task) askLag(ctx context.Context) {
 
 // resolve makes the relation of a Relation message with what the catalog says now.
 func (t *task) resolve(ctx context.Context, m *relationMessage) (*relation, error) {
-	if !t.settings.filter.takesTable(m.name) {
+	if !t.settings.takesTable(m.name) {
 		return &relation{oid: m.oid, name: m.name}, nil
 	}
 	ctx, cancel := unhurried(ctx)
@@ -105,7 +90,7 @@ func (t *task) relationOf(ctx context.Context, m *relationMessage, shape *tableS
 	prior := t.known[m.oid]
 	t.stats.progress.Add(1)
 	r := buildRelation(t.settings, &t.types, t.shared, m, shape, prior)
-	if prior == nil || prior.envelope != r.envelope {
+	if prior == nil || prior.Envelope != r.Envelope {
 		if len(r.dropped) > 0 {
 			t.log.Warn("columns left out: their types have no mapping", "table", m.name.String(), "columns", r.dropped)
 		}

@@ -229,6 +229,7 @@ func (c topicConfigs) log() storage.LogConfig {
 		TimestampAfter:     c.milliseconds("message.timestamp.after.max.ms"),
 		DeleteRetention:    c.milliseconds("delete.retention.ms"),
 		MinCompactionLag:   c.milliseconds("min.compaction.lag.ms"),
+		MaxCompactionLag:   c.milliseconds("max.compaction.lag.ms"),
 	}
 	l.MinDirtyRatio, _ = strconv.ParseFloat(c.get("min.cleanable.dirty.ratio"), 64)
 	if l.DeleteRetention == 0 {

@@ -60,7 +60,8 @@ func (l *Log) Append(batch []byte, leaderEpoch int32, now time.Time) (Appended, 
 }
 
 // AppendAt takes one whole v2 batch that has its offset and leader epoch already (followers, the mirror, control batches). Its base may
-// lie above the end, which leaves a gap, but not below it: ErrOffsetOutOfRange. The rules for clients are not applied.
+// lie above the end, which leaves a gap, but not below it: ErrOffsetOutOfRange; and its leader epoch not below the log's: ErrStaleEpoch
+// (-1 is none). The rules for clients are not applied.
 func (l *Log) AppendAt(batch []byte, now time.Time) (Appended, error) {
 	b, err := wholeBatch(batch)
 	if err != nil {
@@ -73,6 +74,9 @@ func (l *Log) AppendAt(batch []byte, now time.Time) (Appended, error) {
 	}
 	if b.BaseOffset() < l.end {
 		return Appended{}, fmt.Errorf("%w: batch at %d, the log ends at %d", ErrOffsetOutOfRange, b.BaseOffset(), l.end)
+	}
+	if epoch := b.LeaderEpoch(); epoch >= 0 && epoch < l.epochs.latest() {
+		return Appended{}, fmt.Errorf("%w: %d, the log has %d", ErrStaleEpoch, epoch, l.epochs.latest())
 	}
 	a, err := l.append(b, b.BaseOffset(), b.LeaderEpoch(), now)
 	a.LogAppendTime = -1
@@ -121,7 +125,7 @@ func (l *Log) placeNext(sizeBytes int, base int64, now time.Time) (file uint64, 
 	}
 	g := &l.segments[n-1]
 	isFull := g.size+int64(sizeBytes) > l.cfg.SegmentBytes
-	isOld := now.UnixMilli()-g.createdMs >= l.cfg.Segment.Milliseconds()
+	isOld := now.UnixMilli()-g.createdMs >= l.cfg.segmentAge().Milliseconds()
 	if isFull || isOld || base-g.base > 1<<31-1 {
 		return l.nextFile, 0
 	}

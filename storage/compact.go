@@ -100,28 +100,41 @@ func (s *Store) chooseCompaction(now time.Time) (best *compaction) {
 	return bestLog.planCompaction(now)
 }
 
-// dirtyRatio is the share of what may be compacted that was not, 0 if it is too small; tombstones that are due count as everything.
+// dirtyRatio is the share of what may be compacted that was not, 0 if it is too small; records that have waited too long and
+// tombstones that are due count as everything.
 func (l *Log) dirtyRatio(now time.Time) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dropped || l.cfg.Cleanup&CleanupCompact == 0 || now.Before(l.compactAfter) {
 		return 0
 	}
+	l.closeOld(now)
 	sources := l.compactable(now)
 	var dirty, total int64
+	isLate := false
 	for i := range sources {
 		total += sources[i].size
 		if sources[i].end > l.cleaned {
 			dirty += sources[i].size
+			isLate = isLate || l.cfg.MaxCompactionLag > 0 && now.UnixMilli()-sources[i].createdMs >= l.cfg.MaxCompactionLag.Milliseconds()
 		}
 	}
 	switch {
-	case total > 0 && l.horizonMs > 0 && now.UnixMilli() >= l.horizonMs:
+	case isLate, total > 0 && l.horizonMs > 0 && now.UnixMilli() >= l.horizonMs:
 		return 1
 	case total == 0 || float64(dirty)/float64(total) < l.cfg.MinDirtyRatio:
 		return 0
 	}
 	return float64(dirty) / float64(total)
+}
+
+// closeOld closes the last segment when its records must be compacted soon and nothing is appended that would. It needs no frame: the
+// next batch says itself that it begins a file. Called with mu held.
+func (l *Log) closeOld(now time.Time) {
+	n := len(l.segments)
+	if l.cfg.MaxCompactionLag > 0 && n > 0 && now.UnixMilli()-l.segments[n-1].createdMs >= l.cfg.segmentAge().Milliseconds() {
+		l.closed = true
+	}
 }
 
 // compactable is the closed segments that are on disk and old enough. Called with mu held.
@@ -132,9 +145,8 @@ func (l *Log) compactable(now time.Time) []segment {
 	}
 	for i := range n {
 		g := &l.segments[i]
-		inTail := len(l.tail) > 0 && l.tail[0].file <= g.file
 		isYoung := l.cfg.MinCompactionLag > 0 && g.maxTimestamp > now.Add(-l.cfg.MinCompactionLag).UnixMilli()
-		if inTail || isYoung {
+		if isYoung || !l.isStable(g) {
 			return l.segments[:i]
 		}
 	}

@@ -128,6 +128,37 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
+// TestCompactionInTime: records older than MaxCompactionLag are compacted whatever their share, also those of the segment that is
+// being written; nothing at or above a held log's stable end is.
+func TestCompactionInTime(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	l := compactLog(t, s, LogConfig{MinDirtyRatio: 1, MaxCompactionLag: time.Hour, HoldsCleanup: true})
+	put(t, s, l, testNow, keyed(0, testNow, "a", "1"), keyed(0, testNow, "a", "2"))
+	late := testNow.Add(time.Hour)
+	l.SetStableEnd(2)
+	compactAll(t, s, late.Add(-time.Millisecond))
+	if got := fmt.Sprint(contents(t, l)); got != "[0 a=1 1 a=2]" {
+		t.Fatalf("compacted too early: %s", got)
+	}
+	for _, end := range []int64{0, 1} {
+		l.SetStableEnd(end)
+		compactAll(t, s, late)
+		if got := fmt.Sprint(contents(t, l)); got != "[0 a=1 1 a=2]" {
+			t.Fatalf("compacted beyond the stable end %d: %s", end, got)
+		}
+	}
+	l.SetStableEnd(2)
+	compactAll(t, s, late)
+	if got := fmt.Sprint(contents(t, l)); got != "[1 a=2]" {
+		t.Fatalf("not compacted in time: %s", got)
+	}
+	put(t, s, l, late, keyed(0, late, "a", "3"))
+	compactAll(t, s, late)
+	if got := fmt.Sprint(contents(t, l)); got != "[1 a=2 2 a=3]" {
+		t.Fatalf("what is new is compacted at once: %s", got)
+	}
+}
+
 // TestCompactionInPasses: with memory for few keys the result is the same as with plenty, and small segments become one.
 func TestCompactionInPasses(t *testing.T) {
 	var want []string

@@ -31,8 +31,10 @@ func (r *crashRun) operation(mayCommit bool) string {
 			return fmt.Sprintf("commit: %v", err)
 		}
 		return ""
-	case n < 27:
+	case n < 26:
 		return r.truncate(id, l)
+	case n < 27:
+		return r.restart(id, l)
 	case n < 32:
 		return r.advance(id, l)
 	case n < 34:
@@ -82,8 +84,27 @@ func (r *crashRun) create() string {
 	if r.live.logs[id] != nil {
 		return ""
 	}
+	name := fmt.Sprintf("topic-%d", id.Topic[0])
+	l, err := r.store.OpenLog(id, name, r.config(id))
+	if err != nil {
+		if r.allowed(err) {
+			return ""
+		}
+		return fmt.Sprintf("create: %v", err)
+	}
+	r.note("create %d as %d in round %d", id.Topic[0], l.number, l.ticket)
+	r.did(l.ticket, func(m *model) { m.create(id, name) })
+	return ""
+}
+
+// config draws a log's configuration; what kind of cleanup it has follows from its id.
+func (r *crashRun) config(id LogID) LogConfig {
 	cfg := LogConfig{SegmentBytes: int64(400 + r.rng.IntN(2000)), Segment: time.Duration(1+r.rng.IntN(60)) * time.Second, IndexIntervalBytes: 200}
 	cfg.UsesReserve = id.Topic[0] == 5
+	delete(r.stable, id)
+	if cfg.HoldsCleanup = r.rng.IntN(4) == 0; cfg.HoldsCleanup {
+		r.stable[id] = 0
+	}
 	switch r.rng.IntN(4) {
 	case 0:
 		cfg.RetentionBytes = 3000
@@ -96,17 +117,7 @@ func (r *crashRun) create() string {
 			cfg.Cleanup |= CleanupDelete
 		}
 	}
-	name := fmt.Sprintf("topic-%d", id.Topic[0])
-	l, err := r.store.OpenLog(id, name, cfg)
-	if err != nil {
-		if r.allowed(err) {
-			return ""
-		}
-		return fmt.Sprintf("create: %v", err)
-	}
-	r.note("create %d as %d in round %d", id.Topic[0], l.number, l.ticket)
-	r.did(l.ticket, func(m *model) { m.create(id, name) })
-	return ""
+	return cfg
 }
 
 // append sends a client's batch: plain, or of an idempotent producer, right or wrong.
@@ -188,7 +199,13 @@ func (r *crashRun) appendAt(id LogID, l *Log) string {
 		tb.base += int64(r.rng.IntN(20))
 	}
 	if n := len(m.epochs); n > 0 {
-		tb.epoch = m.epochs[n-1].epoch + int32(r.rng.IntN(2))
+		latest := m.epochs[n-1].epoch
+		if tb.epoch = latest - 1; tb.epoch >= 0 && r.rng.IntN(10) == 0 {
+			if _, err := l.AppendAt(tb.build(), r.now); !errors.Is(err, ErrStaleEpoch) {
+				return fmt.Sprintf("append at %d with epoch %d below %d: %v", tb.base, tb.epoch, latest, err)
+			}
+		}
+		tb.epoch = latest + int32(r.rng.IntN(2))
 	}
 	data := tb.build()
 	a, err := l.AppendAt(data, r.now)
@@ -225,6 +242,21 @@ func (r *crashRun) truncate(id LogID, l *Log) string {
 	}
 	r.note("truncate %d to %d, round %d", id.Topic[0], end, t)
 	r.did(t, func(m *model) { m.logs[id].truncate(end) })
+	return ""
+}
+
+func (r *crashRun) restart(id LogID, l *Log) string {
+	m := r.live.logs[id]
+	start := max(0, m.end-20+int64(r.rng.IntN(40)))
+	t, err := l.Restart(start)
+	if err != nil {
+		if r.allowed(err) {
+			return ""
+		}
+		return fmt.Sprintf("restart at %d: %v", start, err)
+	}
+	r.note("restart %d at %d, round %d", id.Topic[0], start, t)
+	r.did(t, func(m *model) { m.logs[id].restart(start) })
 	return ""
 }
 
@@ -277,6 +309,10 @@ func (r *crashRun) setHardState() string {
 // readLive compares one random read, and that the durable end is that of the rounds known to be durable.
 func (r *crashRun) readLive(id LogID, l *Log) string {
 	m := r.live.logs[id]
+	if _, isHeld := r.stable[id]; isHeld {
+		r.stable[id] = m.start + int64(r.rng.IntN(int(m.end-m.start)+1))
+		l.SetStableEnd(r.stable[id])
+	}
 	durable := l.DurableEnd()
 	if durable > m.end {
 		return fmt.Sprintf("durable end %d beyond the end %d", durable, m.end)

@@ -32,8 +32,9 @@ type crashRun struct {
 
 	isFlushing, wasFull  bool
 	isCompacting         bool
-	planned              *model // when the compaction began
-	isFull               bool   // while opening
+	planned              *model          // when the compaction began
+	stable               map[LogID]int64 // of logs whose cleanup is held
+	isFull               bool            // while opening
 	isNested, isOwnStart bool
 	trace                []string
 	frames, compactions  int
@@ -83,7 +84,7 @@ func (r *crashRun) options() Options {
 
 // run does a few lives of the store and returns what was wrong, or "".
 func (r *crashRun) run(lives, steps int) string {
-	r.disk, r.now, r.base = vfs.NewMem(), testNow, newModel()
+	r.disk, r.now, r.base, r.stable = vfs.NewMem(), testNow, newModel(), map[LogID]int64{}
 	isFirst := true
 	for range lives {
 		if fault := r.openStore(isFirst); fault != "" {
@@ -216,6 +217,9 @@ func (r *crashRun) compareOpened(o Options) string {
 		return "after recovery: " + d
 	}
 	r.base, r.live, r.ops, r.acked = m, m.clone(), nil, last
+	for _, id := range m.sortedIDs() {
+		s.Log(id).SetConfig(r.config(id))
+	}
 	return ""
 }
 
@@ -248,6 +252,10 @@ func (r *crashRun) checkDisk() string {
 // onFrame learns of start frames that retention makes.
 func (r *crashRun) onFrame(f *frame, t Ticket) {
 	r.frames++
+	isCleanup := f.kind == frameCompact || f.kind == frameStart && !r.isOwnStart
+	if stable, isHeld := r.stable[f.id]; isHeld && isCleanup && f.end > stable {
+		panic(fmt.Sprintf("cleanup of %x up to %d beyond its stable end %d", f.id.Topic[0], f.end, stable))
+	}
 	if f.kind == frameStart && !r.isOwnStart {
 		id, start := f.id, f.end
 		r.note("retention: %x start %d in round %d", id.Topic[0], start, t)

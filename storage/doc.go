@@ -18,6 +18,16 @@
 //  6. A truncation closes the file it cuts: later bytes go to a file with a new number.
 //  7. No disk is touched under a log's or the store's mutex, but by Truncate's search for a position.
 //
+// What a replicated log stands on (a raft log: offset = index, leader epoch = term):
+//   - (*Log).AppendAt takes a batch at its own offset and epoch, behind a gap too; (*Log).Append gives the next offset under the caller's epoch.
+//   - (*Log).Truncate(end) cuts; (*Log).Restart(start) empties the log and lets it begin anywhere (a replica left behind, a snapshot);
+//     (*Log).AdvanceStart(start) lets go what a snapshot covers.
+//   - (*Log).EpochAt(offset), EndOfEpoch(epoch), LeaderEpoch: the epoch cache, which recovers with the log.
+//   - (*Log).DurableEnd and EndOffset; (*Store).Notify(ticket, done): what is durable here, and when.
+//   - (*Store).SetHardState, HardState: one opaque state per store (term, vote, commit). Rounds keep the order of calls and a crash keeps
+//     whole rounds, so what is put first is never lost alone: put entries before the state that commits them.
+//   - LogConfig.HoldsCleanup with (*Log).SetStableEnd: retention and compaction stay below the high watermark.
+//
 // (*Store).Compact rewrites the closed segments of compacted logs, off that path (compact.go).
 //
 // The only goroutines are the three loops of (*Store).Run. Time comes in as an argument.

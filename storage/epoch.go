@@ -46,6 +46,12 @@ func (c *epochCache) advance(start int64) {
 	*c = rest
 }
 
+// at is the epoch that an offset lies in, or -1.
+func (c epochCache) at(offset int64) int32 {
+	i := sort.Search(len(c), func(i int) bool { return c[i].start > offset })
+	return c[:i].latest()
+}
+
 // endOf answers the largest epoch ≤ epoch and the offset where it ends.
 func (c epochCache) endOf(epoch int32, logEnd int64) (found int32, end int64) {
 	i := sort.Search(len(c), func(i int) bool { return c[i].epoch > epoch })

@@ -35,6 +35,7 @@ func goldenFrames() []frame {
 		{kind: frameHardState, body: []byte("term 3 vote 1")},
 		{kind: frameCompact, id: id, number: 9, seq: 7, prevEnd: 2, nowMs: 1700000000002, file: 3, place: 1700000003000, end: 40,
 			body: appendSegments(nil, []segment{{1, 2, 0, 20, 1000, 1700000000000, 1700000000500}})},
+		{kind: frameRestart, id: id, number: 9, seq: 8, prevEnd: 40, end: 7},
 	}
 }
 
@@ -87,7 +88,7 @@ func TestGoldenRound(t *testing.T) {
 	}
 	golden(t, "round", data[:1024])
 	h, ok := parseRoundHeader(data, testSalt)
-	if !ok || h.round != 12 || h.synced != 11 || h.generation != testGeneration || h.frames != 8 {
+	if !ok || h.round != 12 || h.synced != 11 || h.generation != testGeneration || h.frames != 9 {
 		t.Fatalf("header %+v, %v", h, ok)
 	}
 	if _, ok := parseRoundHeader(data, testSalt+1); ok {

@@ -17,6 +17,7 @@ const (
 	frameHardState frameKind = 6 // raft's, of no log
 	frameCreate    frameKind = 7
 	frameCompact   frameKind = 8 // segments take the place of others
+	frameRestart   frameKind = 9 // everything goes, the log begins again elsewhere
 )
 
 // frame is one step of one log, as the write-ahead log keeps it. All integers are big-endian.
@@ -33,6 +34,7 @@ const (
 //	direct:   file u64 | place i64 | bytes u32 | crc-32c u32
 //	truncate: file u64 | place i64 | end i64 | next file u64   (file 0: nothing is left)
 //	start:    start i64
+//	restart:  start i64, the end too
 //	drop:     nothing
 //	hard state: the state
 //	create:   name
@@ -47,7 +49,7 @@ type frame struct {
 
 	file     uint64 // append, direct, truncate, compact
 	place    int64  // compact: the horizon
-	end      int64  // truncate: new end; start: new start; compact: end of what was compacted
+	end      int64  // truncate: new end; start, restart: new start; compact: end of what was compacted
 	nextFile uint64 // truncate
 	bytes    uint32 // direct
 	crc      uint32 // direct
@@ -77,7 +79,7 @@ func (k frameKind) fixedBytes() int {
 		return framePlaceBytes + 16
 	case frameCompact:
 		return framePlaceBytes + 8
-	case frameStart:
+	case frameStart, frameRestart:
 		return 8
 	}
 	return 0
@@ -100,7 +102,7 @@ func (f *frame) putHead(dst []byte) {
 	be.PutUint64(dst[52:], uint64(f.nowMs))
 	fixed := dst[frameHeadBytes:]
 	switch f.kind {
-	case frameStart:
+	case frameStart, frameRestart:
 		be.PutUint64(fixed, uint64(f.end))
 	case frameAppend, frameDirect, frameTruncate, frameCompact:
 		be.PutUint64(fixed, f.file)
@@ -129,7 +131,7 @@ func parseFrame(data []byte) (f frame, rest []byte, err error) {
 	copy(f.id.Topic[:], data[8:24])
 	f.id.Partition = int32(be.Uint32(data[24:]))
 	length := int64(be.Uint32(data[4:]))
-	if f.kind < frameAppend || f.kind > frameCompact {
+	if f.kind < frameAppend || f.kind > frameRestart {
 		return frame{}, nil, fmt.Errorf("frame kind %d is unknown", f.kind)
 	}
 	fixedBytes := f.kind.fixedBytes()
@@ -145,7 +147,7 @@ func parseFrame(data []byte) (f frame, rest []byte, err error) {
 func (f *frame) parseFixed(fixed []byte) error {
 	be := binary.BigEndian
 	switch f.kind {
-	case frameStart:
+	case frameStart, frameRestart:
 		f.end = int64(be.Uint64(fixed))
 	case frameAppend, frameDirect, frameTruncate, frameCompact:
 		f.file, f.place = be.Uint64(fixed), int64(be.Uint64(fixed[8:]))

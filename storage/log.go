@@ -39,6 +39,7 @@ type Log struct {
 
 	undurable  []roundEnd // ends that wait for their round, rising
 	durableEnd int64      // of all rounds before those
+	stableEnd  int64      // SetStableEnd
 
 	dirty bool // frames since the last capture; guarded by Store.mu
 
@@ -124,6 +125,30 @@ func (l *Log) EndOfEpoch(epoch int32) (found int32, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.epochs.endOf(epoch, l.end)
+}
+
+// EpochAt is the leader epoch of the batch that holds the offset (in a gap: of the one before it), or -1 outside [start, end).
+func (l *Log) EpochAt(offset int64) int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if offset < l.start || offset >= l.end {
+		return -1
+	}
+	return l.epochs.at(offset)
+}
+
+// SetStableEnd says how far (exclusive) a log with LogConfig.HoldsCleanup may be cleaned; a later call replaces it. It is kept in memory
+// only, 0 after Open.
+func (l *Log) SetStableEnd(end int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stableEnd = end
+}
+
+// isStable says that retention and compaction may touch a segment. Called with mu held.
+func (l *Log) isStable(g *segment) bool {
+	inTail := len(l.tail) > 0 && l.tail[0].file <= g.file
+	return !inTail && (!l.cfg.HoldsCleanup || g.end <= l.stableEnd)
 }
 
 // SizeBytes is the size of the log's batches, those still in memory included.
@@ -234,6 +259,11 @@ func (l *Log) applyTruncate(f *frame, ticket Ticket) {
 	l.producer.truncate(f.end)
 	l.seq, l.ticket = f.seq, ticket
 	l.cuts++
+	l.lowerDurable(ticket)
+}
+
+// lowerDurable makes durableEnd follow an end that was set back; the new one is durable with the ticket.
+func (l *Log) lowerDurable(ticket Ticket) {
 	l.settle()
 	l.durableEnd = min(l.durableEnd, l.end)
 	for i := range l.undurable {

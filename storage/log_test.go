@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -206,6 +207,54 @@ func TestEpochs(t *testing.T) {
 		if int64(found) != test.found || end != test.end {
 			t.Errorf("end of epoch %d: %d, %d", test.epoch, found, end)
 		}
+	}
+}
+
+// TestReplicaLog is what a raft log and a follower ask for: batches at given offsets and epochs, a cut, the epoch at an offset, and a
+// new beginning behind a snapshot.
+func TestReplicaLog(t *testing.T) {
+	disk := vfs.NewMem()
+	s := mustOpen(t, disk)
+	l := openTestLog(t, s, LogConfig{})
+	for offset, epoch := range []int32{1, 1, 2, 4} {
+		if _, err := l.AppendAt(testBatch{base: int64(offset), epoch: epoch}.build(), testNow); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Truncate(3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.AppendAt(testBatch{base: 3, epoch: 1}.build(), testNow); !errors.Is(err, ErrStaleEpoch) {
+		t.Fatalf("append of an old epoch: %v", err)
+	}
+	if _, err := l.AppendAt(testBatch{base: 3, epoch: 3}.build(), testNow); err != nil {
+		t.Fatal(err)
+	}
+	for offset, want := range map[int64]int32{-1: -1, 0: 1, 1: 1, 2: 2, 3: 3, 4: -1} {
+		if got := l.EpochAt(offset); got != want {
+			t.Errorf("epoch at %d: %d, want %d", offset, got, want)
+		}
+	}
+	if _, err := l.Restart(100); err != nil {
+		t.Fatal(err)
+	}
+	commitAll(t, s)
+	if end := l.DurableEnd(); end != 100 {
+		t.Errorf("durable end %d", end)
+	}
+	if _, err := l.AppendAt(testBatch{base: 100, epoch: 2}.build(), testNow); err != nil {
+		t.Fatal(err)
+	}
+	commitAll(t, s)
+	if err := s.Flush(testNow); err != nil {
+		t.Fatal(err)
+	}
+	l = mustOpen(t, disk.CrashClone(rand.New(rand.NewPCG(1, 4)))).Log(testID(1))
+	if l.StartOffset() != 100 || l.EndOffset() != 101 || l.EpochAt(100) != 2 || l.EpochAt(99) != -1 {
+		t.Fatalf("[%d, %d), epoch %d", l.StartOffset(), l.EndOffset(), l.EpochAt(100))
+	}
+	if got := readAll(t, l); len(got) != len(testBatch{}.build()) {
+		t.Fatalf("%d bytes", len(got))
 	}
 }
 

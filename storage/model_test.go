@@ -113,6 +113,22 @@ func (want *modelLog) advance(start int64) {
 	}
 }
 
+func (want *modelLog) restart(start int64) {
+	want.batches, want.epochs, want.producers = nil, nil, map[int64]*modelProducer{}
+	want.start, want.end = start, start
+}
+
+// epochAt is the leader epoch of the last batch that begins at or below the offset.
+func (want *modelLog) epochAt(offset int64) int32 {
+	epoch := int32(-1)
+	for _, e := range want.epochs {
+		if e.start <= offset {
+			epoch = e.epoch
+		}
+	}
+	return epoch
+}
+
 // compaction is what must come of one: of the records below end, each key's newest, with tombstones while their time isn't over, and
 // a producer's last batch emptied.
 func (want *modelLog) compaction(end int64, producers map[int64]*modelProducer, now time.Time, retention time.Duration) {
@@ -206,6 +222,11 @@ func (want *modelLog) diff(l *Log) string {
 	}
 	if !slices.Equal([]epochStart(l.epochs), want.epochs) && len(l.epochs)+len(want.epochs) > 0 {
 		return fmt.Sprintf("epochs %v, want %v", l.epochs, want.epochs)
+	}
+	for _, offset := range []int64{want.start, (want.start + want.end) / 2, want.end - 1} {
+		if got := l.EpochAt(offset); offset >= want.start && offset < want.end && got != want.epochAt(offset) {
+			return fmt.Sprintf("epoch %d at %d, want %d", got, offset, want.epochAt(offset))
+		}
 	}
 	if d := want.diffProducers(l.producer); d != "" {
 		return d

@@ -9,6 +9,7 @@ func mutations() map[string]hooks {
 		"acknowledge before the sync":                  {ackBeforeSync: true},
 		"replay skips truncations":                     {ignoreFrame: ignore(frameTruncate)},
 		"replay skips start changes":                   {ignoreFrame: ignore(frameStart)},
+		"replay skips restarts":                        {ignoreFrame: ignore(frameRestart)},
 		"replay skips drops":                           {ignoreFrame: ignore(frameDrop)},
 		"replay skips hard states":                     {ignoreFrame: ignore(frameHardState)},
 		"replay repeats covered frames":                {anyFrameSeq: true},

@@ -150,11 +150,13 @@ type LogConfig struct {
 	Cleanup            Cleanup       // default CleanupDelete
 	TimestampType      TimestampType
 	UsesReserve        bool          // appends may use what others must leave for drops on a full disk: the metadata's log
+	HoldsCleanup       bool          // retention and compaction touch nothing at or above SetStableEnd's offset: replicated logs
 	TimestampBefore    time.Duration // most that a CreateTime may lie in the past; ≤ 0: no limit
 	TimestampAfter     time.Duration // most that it may lie in the future; ≤ 0: no limit
 
 	DeleteRetention  time.Duration // compaction keeps a tombstone this long after it first saw it, default 24 h; negative: not at all
 	MinCompactionLag time.Duration // segments with a younger record are not compacted; ≤ 0: all are
+	MaxCompactionLag time.Duration // a log with an older record not compacted is, whatever its share of such; ≤ 0: no limit
 	MinDirtyRatio    float64       // share of bytes not compacted from which on a log is, default 0.5
 }
 
@@ -167,6 +169,14 @@ func (c *LogConfig) SetDefaults() {
 	setDefault(&c.Cleanup, CleanupDelete)
 	setDefault(&c.DeleteRetention, 24*time.Hour)
 	setDefault(&c.MinDirtyRatio, 0.5)
+}
+
+// segmentAge is the age at which a segment is closed: one that must be compacted in time is closed in time.
+func (c *LogConfig) segmentAge() time.Duration {
+	if c.Cleanup&CleanupCompact != 0 && c.MaxCompactionLag > 0 {
+		return min(c.Segment, c.MaxCompactionLag)
+	}
+	return c.Segment
 }
 
 // setDefault sets *v to def when it is zero.

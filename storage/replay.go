@@ -174,6 +174,8 @@ func (s *Store) replayFrame(f *frame, ticket Ticket, unsynced bool, void map[uin
 			return fmt.Errorf("log %d: start %d is beyond the end %d", f.number, f.end, l.end)
 		}
 		l.applyStart(f, 0)
+	case frameRestart:
+		l.applyRestart(f, 0)
 	case frameDrop:
 		l.applyDrop(f, 0)
 		delete(s.byNumber, l.number)

@@ -47,8 +47,7 @@ func (l *Log) retentionStart(now time.Time) int64 {
 		}
 		isOld := c.Retention > 0 && newest < now.Add(-c.Retention).UnixMilli()
 		isOver := c.RetentionBytes > 0 && size-g.size >= c.RetentionBytes
-		inTail := len(l.tail) > 0 && l.tail[0].file <= g.file
-		if inTail || !isOld && !isOver {
+		if !l.isStable(g) || !isOld && !isOver {
 			break
 		}
 		start = g.end

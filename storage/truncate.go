@@ -37,6 +37,41 @@ func (l *Log) Truncate(end int64) (Ticket, error) {
 	return ticket, nil
 }
 
+// Restart removes every batch and lets the log begin again at start, which may lie anywhere: for a replica whose end lies before its
+// leader's start, or that took a snapshot. Leader epochs and producers are forgotten too.
+func (l *Log) Restart(start int64) (Ticket, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.dropped:
+		return 0, ErrDropped
+	case start < 0:
+		return 0, fmt.Errorf("%w: restart at %d", ErrOffsetOutOfRange, start)
+	}
+	f := l.next(frameRestart, time.Time{})
+	f.nowMs, f.end = 0, start
+	_, ticket, err := l.store.put(l, &f)
+	if err != nil {
+		return 0, err
+	}
+	l.applyRestart(&f, ticket)
+	return ticket, nil
+}
+
+// applyRestart empties the log. Called with mu held.
+func (l *Log) applyRestart(f *frame, ticket Ticket) {
+	for i := range l.segments {
+		l.garbage = append(l.garbage, garbageFile{f.seq, l.segments[i].fileName(), l.segments[i].key(), 0})
+	}
+	l.segments, l.epochs, l.producer = nil, nil, nil
+	l.dropTail(0, len(l.tail))
+	l.cleaned, l.horizonMs = 0, 0
+	l.start, l.end, l.closed = f.end, f.end, true
+	l.seq, l.ticket = f.seq, ticket
+	l.cuts++
+	l.lowerDurable(ticket)
+}
+
 // findCut finds the place of the first batch that reaches to end or beyond. Called with mu held.
 func (l *Log) findCut(end int64) (file uint64, place, newEnd int64, err error) {
 	i := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].end > end })

@@ -19,6 +19,8 @@ base=${TEST_PORT:-29190}
 pg_port=$((base + 10))
 s3_port=$((base + 11))
 search_port=$((base + 12))
+mysql_port=$((base + 13))
+mariadb_port=$((base + 14))
 passed=0
 failed=0
 skipped=0
@@ -80,15 +82,19 @@ unit_tests() {
   CGO_ENABLED=1 go_tests unit -race -timeout 15m "${packages[@]}"
 }
 
-# services_up starts the three services that all scenarios share.
+# services_up starts the services that all scenarios share.
 services_up() {
   "$here/services/postgres.sh" start "$pg_port" "$dir/postgres" &&
     "$here/services/s3.sh" start "$s3_port" "$dir/s3" &&
-    "$here/services/opensearch.sh" start "$search_port" "$dir/opensearch"
+    "$here/services/opensearch.sh" start "$search_port" "$dir/opensearch" &&
+    "$here/services/mysql.sh" start "$mysql_port" "$dir/mysql" &&
+    "$here/services/mariadb.sh" start "$mariadb_port" "$dir/mariadb"
 }
 
 services_down() {
   DEMO_DIR=$dir DEMO_PORT=$base "$here/demo/demo.sh" stop >"$dir/stop.log" 2>&1 || true
+  "$here/services/mysql.sh" stop "$dir/mysql" >>"$dir/stop.log" 2>&1 || true
+  "$here/services/mariadb.sh" stop "$dir/mariadb" >>"$dir/stop.log" 2>&1 || true
 }
 
 # step NAME COMMAND... counts a script as one test.
@@ -118,6 +124,7 @@ all() {
   local services=$!
   wait "$building" || die "bin/weir does not build"
   wait "$services" || { cat "$dir/services.log" >&2; die "the services did not start"; }
+  export WEIR_TEST_MYSQL=127.0.0.1:$mysql_port WEIR_TEST_MARIADB=127.0.0.1:$mariadb_port
   WEIR_TEST_OPENSEARCH=http://127.0.0.1:$search_port unit_tests
 
   step "format, vet and lint" make -s -C "$root" lint
@@ -125,6 +132,7 @@ all() {
   WEIR_E2E_BIN=$root/bin/weir WEIR_E2E_POSTGRES=127.0.0.1:$pg_port \
     WEIR_E2E_S3=http://127.0.0.1:$s3_port WEIR_E2E_S3_DIR=$dir/s3/objects \
     WEIR_E2E_SEARCH=http://127.0.0.1:$search_port \
+    WEIR_E2E_MYSQL=127.0.0.1:$mysql_port WEIR_E2E_MARIADB=127.0.0.1:$mariadb_port \
     go_tests e2e -count=1 -timeout 15m ./e2e
   step "the checker finds faults" "$here/demo/check_test.sh"
   KILLS=2 DEMO_DIR=$dir DEMO_PORT=$base DEMO_PACKAGES=${DEMO_PACKAGES:-15000} DEMO_SECONDS=${DEMO_SECONDS:-20} \

@@ -31,21 +31,8 @@ jdk() {
 
 lib_dir() { echo "$peers_run/lib-$1"; }
 
-# one_at_a_time NAME COMMAND... runs an installation that nobody else runs meanwhile: two
-# that fill the same folder leave a broken one. COMMAND must leave no server running,
-# which would inherit the lock.
-one_at_a_time() {
-  local name=$1 fd
-  shift
-  mkdir -p "$peers_run"
-  exec {fd}>"$peers_run/$name.lock"
-  flock "$fd"
-  "$@"
-  exec {fd}>&-
-}
-
 # get_jars NAME copies the jars of NAME/pom.xml to lib_dir NAME unless they are there.
-get_jars() { one_at_a_time "lib-$1" copy_jars "$1"; }
+get_jars() { one_at_a_time "$(lib_dir "$1")" copy_jars "$1"; }
 
 copy_jars() {
   local name=$1 lib stamp java

@@ -3,7 +3,7 @@
 # and root: Debian's packages first, then the S3 server and OpenSearch beside each
 # other. What is there already is left as it is, and a second run takes a second.
 #
-#   install.sh [demo|test]      test adds the C compiler of the race detector
+#   install.sh [demo|test]      test adds MySQL, MariaDB and the C compiler of the race detector
 
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -12,7 +12,7 @@ what=${1:-demo}
 
 # program=package pairs: the package is installed when the program is missing.
 wanted=(curl=curl jq=jq kcat=kcat mvn=maven)
-[ "$what" = test ] && wanted+=(gcc=gcc)
+[ "$what" = test ] && wanted+=(gcc=gcc debootstrap=debootstrap mariadbd=mariadb-server-core mariadb=mariadb-client-core)
 
 missing() {
   local pair
@@ -57,6 +57,9 @@ s3=$!
 install_packages
 "$here/opensearch.sh" install &
 search=$!
+mysql=
+[ "$what" != test ] || { "$here/mysql.sh" install & mysql=$!; }
 wait "$s3" || die "the S3 server could not be installed"
 wait "$search" || die "OpenSearch could not be installed"
+[ -z "$mysql" ] || wait "$mysql" || die "MySQL could not be installed"
 say "everything is installed ($((SECONDS - started)) s)"

@@ -58,6 +58,19 @@ ensure_user() {
   id -u "$1" >/dev/null 2>&1 || useradd --system --no-create-home --shell /usr/sbin/nologin "$1"
 }
 
+# one_at_a_time FOLDER COMMAND... runs an installation that nobody else runs meanwhile: two
+# that fill the same folder leave a broken one. COMMAND must leave no server running,
+# which would inherit the lock.
+one_at_a_time() {
+  local folder=$1 fd
+  shift
+  mkdir -p "$(dirname "$folder")"
+  exec {fd}>"$folder.lock"
+  flock "$fd"
+  "$@"
+  exec {fd}>&-
+}
+
 # port_taken PORT says whether something accepts connections there.
 port_taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # The real MySQL as a process of its own: loopback only, with a row-based binlog and GTIDs.
 #
-#   mysql.sh install             Debian sid's server in a folder of its own, .run/peers/mysql-root, by debootstrap
-#   mysql.sh start PORT DIR      makes the data folder once, starts it, waits, prints its address
-#   mysql.sh sql DIR [DATABASE]  runs the SQL of its standard input
+#   mysql.sh install                       Debian sid's server in a folder of its own, .run/mysql-root, by debootstrap
+#   mysql.sh start PORT DIR [OPTION…]      makes the data folder once, starts it, waits, prints its address
+#   mysql.sh sql DIR [DATABASE]            runs the SQL of its standard input
 #   mysql.sh stop DIR
 #   mysql.sh status DIR
 #
@@ -11,10 +11,10 @@
 # and its libraries come from sid and run by that folder's own loader, without chroot.
 # It runs as the user weir-mysql.
 
-source "$(dirname "${BASH_SOURCE[0]}")/jars.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 user=weir-mysql
-root=$peers_run/mysql-root
+root=$(run_dir)/mysql-root
 
 # mirror prints the address that apt already uses for Debian.
 mirror() {
@@ -23,22 +23,19 @@ mirror() {
     grep -m1 'debian/*$' || true
 }
 
-install() { one_at_a_time mysql-root install_once; }
+install() { one_at_a_time "$root" install_once; }
 
 install_once() {
   local from
   [ -x "$root/usr/sbin/mysqld" ] && return
-  [ "$(id -u)" = 0 ] || not_run "MySQL needs root to be installed"
-  command -v debootstrap >/dev/null ||
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends debootstrap >"$(run_dir)/apt-mysql.log" 2>&1 ||
-    not_run "apt-get could not install debootstrap"
+  [ "$(id -u)" = 0 ] || die "MySQL needs root to be installed"
+  command -v debootstrap >/dev/null || die "debootstrap is not installed; run e2e/services/install.sh test"
   from=$(mirror)
-  [ -n "$from" ] || not_run "apt names no Debian mirror to take MySQL from"
-  mkdir -p "$peers_run"
+  [ -n "$from" ] || die "apt names no Debian mirror to take MySQL from"
   rm -rf "$root.new"
   say "getting MySQL from Debian sid"
   timeout 500 debootstrap --variant=minbase --include=mysql-server-core,mysql-client-core sid "$root.new" "$from" \
-    >"$root.log" 2>&1 || not_run "debootstrap of sid with MySQL failed: $(tail -n 1 "$root.log")"
+    >"$root.log" 2>&1 || die "debootstrap of sid with MySQL failed: $(tail -n 1 "$root.log")"
   chmod -R a+rX "$root.new/usr" || true
   mv "$root.new" "$root"
 }
@@ -55,7 +52,7 @@ make_data() {
   rm -rf "$dir/data.new"
   chown "$user" "$dir"
   program sbin/mysqld --no-defaults --initialize-insecure --basedir="$root/usr" --datadir="$dir/data.new" --log-error-verbosity=2
-  as_user "$user" "${command[@]}" >"$dir/init.log" 2>&1 || { tail -n 20 "$dir/init.log" >&2; not_run "mysqld --initialize-insecure failed"; }
+  as_user "$user" "${command[@]}" >"$dir/init.log" 2>&1 || { tail -n 20 "$dir/init.log" >&2; die "mysqld --initialize-insecure failed"; }
   mv "$dir/data.new" "$dir/data"
 }
 
@@ -66,6 +63,7 @@ sql() {
 
 start() {
   local port=$1 dir=$2
+  shift 2
   if alive "$dir"; then
     echo "127.0.0.1:$port"
     return
@@ -77,7 +75,8 @@ start() {
   [ -d "$dir/data" ] || make_data "$dir"
   program sbin/mysqld --no-defaults --basedir="$root/usr" --datadir="$dir/data" --port="$port" --bind-address=127.0.0.1 \
     --socket="$dir/socket" --pid-file="$dir/data/mysqld.pid" --mysqlx=OFF --secure-file-priv= --server-id=1 \
-    --gtid-mode=ON --enforce-gtid-consistency=ON --binlog-row-metadata=FULL
+    --gtid-mode=ON --enforce-gtid-consistency=ON --binlog-row-metadata=FULL \
+    --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=2 --sync-binlog=0 "$@"
   launch "$dir" "$user" "${command[@]}"
   await mysql 90 "$dir" sql "$dir" <<<"select 1"
   sql "$dir" <<<"create user if not exists weir@'%' identified by 'weir'; grant all on *.* to weir@'%' with grant option;"
@@ -86,9 +85,9 @@ start() {
 
 case "${1:-}" in
   install) install ;;
-  start) start "$2" "$3" ;;
+  start) [ $# -ge 3 ] || die "start needs PORT DIR"; shift; start "$@" ;;
   sql) sql "$2" "${3:-}" ;;
   stop) halt mysql "$2" 60 ;;
   status) alive "$2" && echo running || { echo stopped; exit 1; } ;;
-  *) die "usage: mysql.sh install | start PORT DIR | sql DIR [DATABASE] | stop DIR | status DIR" ;;
+  *) die "usage: mysql.sh install | start PORT DIR [OPTION…] | sql DIR [DATABASE] | stop DIR | status DIR" ;;
 esac

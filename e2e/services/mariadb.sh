@@ -1,26 +1,16 @@
 #!/bin/bash
 # MariaDB as a process of its own: loopback only, with a row-based binlog.
 #
-#   mariadb.sh install             the server, by apt
-#   mariadb.sh start PORT DIR      makes the data folder once, starts it, waits, prints its address
-#   mariadb.sh sql DIR [DATABASE]  runs the SQL of its standard input
+#   mariadb.sh start PORT DIR [OPTION…]    makes the data folder once, starts it, waits, prints its address
+#   mariadb.sh sql DIR [DATABASE]          runs the SQL of its standard input
 #   mariadb.sh stop DIR
 #   mariadb.sh status DIR
 #
 # User "weir", password "weir", all rights. It runs as the user weir-mysql.
 
-source "$(dirname "${BASH_SOURCE[0]}")/jars.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 user=weir-mysql
-
-install() { one_at_a_time mariadb install_once; }
-
-install_once() {
-  command -v mariadbd >/dev/null && command -v mariadb >/dev/null && return
-  [ "$(id -u)" = 0 ] || not_run "MariaDB needs root to be installed"
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends mariadb-server-core mariadb-client-core \
-    >"$(run_dir)/apt-mariadb.log" 2>&1 || not_run "apt-get could not install MariaDB"
-}
 
 make_data() {
   local dir=$1
@@ -28,7 +18,7 @@ make_data() {
   mkdir -p "$dir/data.new"
   chown "$user" "$dir" "$dir/data.new"
   as_user "$user" mariadb-install-db --no-defaults --datadir="$dir/data.new" --auth-root-authentication-method=normal \
-    --skip-test-db >"$dir/init.log" 2>&1 || { tail -n 20 "$dir/init.log" >&2; not_run "mariadb-install-db failed"; }
+    --skip-test-db >"$dir/init.log" 2>&1 || { tail -n 20 "$dir/init.log" >&2; die "mariadb-install-db failed"; }
   mv "$dir/data.new" "$dir/data"
 }
 
@@ -36,28 +26,29 @@ sql() { mariadb --no-defaults --socket="$1/socket" --user=root ${2:+"$2"}; }
 
 start() {
   local port=$1 dir=$2
+  shift 2
   if alive "$dir"; then
     echo "127.0.0.1:$port"
     return
   fi
   refuse_taken "$port" mariadb
-  install
+  command -v mariadbd >/dev/null || die "MariaDB is not installed; run e2e/services/install.sh test"
   ensure_user "$user"
   mkdir -p "$dir"
   [ -d "$dir/data" ] || make_data "$dir"
   launch "$dir" "$user" mariadbd --no-defaults --datadir="$dir/data" --port="$port" --bind-address=127.0.0.1 \
     --socket="$dir/socket" --pid-file="$dir/data/mariadbd.pid" --server-id=1 --log-bin=binlog --binlog-format=ROW \
-    --binlog-row-image=FULL --binlog-row-metadata=FULL --skip-log-error
+    --binlog-row-image=FULL --binlog-row-metadata=FULL --skip-log-error \
+    --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=2 "$@"
   await mariadb 60 "$dir" sql "$dir" <<<"select 1"
   sql "$dir" <<<"create user if not exists weir@'%' identified by 'weir'; grant all on *.* to weir@'%' with grant option;"
   echo "127.0.0.1:$port"
 }
 
 case "${1:-}" in
-  install) install ;;
-  start) start "$2" "$3" ;;
+  start) [ $# -ge 3 ] || die "start needs PORT DIR"; shift; start "$@" ;;
   sql) sql "$2" "${3:-}" ;;
   stop) halt mariadb "$2" 30 ;;
   status) alive "$2" && echo running || { echo stopped; exit 1; } ;;
-  *) die "usage: mariadb.sh install | start PORT DIR | sql DIR [DATABASE] | stop DIR | status DIR" ;;
+  *) die "usage: mariadb.sh start PORT DIR [OPTION…] | sql DIR [DATABASE] | stop DIR | status DIR" ;;
 esac

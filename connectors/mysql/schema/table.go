@@ -29,6 +29,14 @@ type Table struct {
 	// unknown table): names, signedness, charsets and labels are right as far as
 	// binlog_row_metadata gave them; lengths, defaults and comments are not known.
 	Partial bool
+
+	unique []index // all unique indices of plain columns, also of nullable ones
+}
+
+// index is a unique index of a table.
+type index struct {
+	name    string
+	columns []string
 }
 
 // Column is one column of a Table.
@@ -54,15 +62,18 @@ type Column struct {
 	ZeroFill      bool
 	Generated     Generated
 	Invisible     bool
+	OnUpdateNow   bool // ON UPDATE CURRENT_TIMESTAMP
 
 	EnumValues []string // labels of ENUM and SET, unquoted, in their order
 
-	// HasDefault says that the column has a default; Default is its text without
-	// quotes (what Debezium calls the default value expression), nil for NULL.
+	// HasDefault says that the column has a default, Default which: a literal's
+	// meaning (a string's content, a number as it is written, the digits of b'101'),
+	// "1970-01-01 00:00:00" for CURRENT_TIMESTAMP as Debezium has it, nil for NULL and
+	// for every other expression.
 	HasDefault bool
 	Default    *string
-	// DefaultIsExpression says that Default is an expression to be evaluated
-	// (CURRENT_TIMESTAMP, (uuid()), b'1'), not a literal.
+	// DefaultIsExpression says that the default is no literal. It is not in the
+	// history, so nothing that events depend on may depend on it.
 	DefaultIsExpression bool
 }
 

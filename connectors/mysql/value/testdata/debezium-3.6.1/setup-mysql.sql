@@ -1,0 +1,2 @@
+CREATE TABLE own (id int PRIMARY KEY, v3 vector(3), v vector, ps point srid 4326, gk geomcollection, gv int GENERATED ALWAYS AS (id * 2) VIRTUAL, gs varchar(10) GENERATED ALWAYS AS (concat('n', id)) STORED, inv int INVISIBLE DEFAULT 4, ser bigint unsigned DEFAULT 1,
+  ej varchar(20) charset eucjpms, gb varchar(20) charset gb18030, s7 varchar(20) charset swe7, d8 varchar(20) charset dec8, u16 varchar(20) charset utf16le, mr varchar(20) charset macroman);

@@ -3,6 +3,7 @@
 #
 #   mariadb.sh start PORT DIR [OPTION…]    makes the data folder once, starts it, waits, prints its address
 #   mariadb.sh sql DIR [DATABASE]          runs the SQL of its standard input
+#   mariadb.sh tool NAME ARGS…     one of its programs, such as mariadb-binlog
 #   mariadb.sh stop DIR
 #   mariadb.sh status DIR
 #
@@ -48,7 +49,8 @@ start() {
 case "${1:-}" in
   start) [ $# -ge 3 ] || die "start needs PORT DIR"; shift; start "$@" ;;
   sql) sql "$2" "${3:-}" ;;
+  tool) exec "$2" --no-defaults "${@:3}" ;;
   stop) halt mariadb "$2" 30 ;;
   status) alive "$2" && echo running || { echo stopped; exit 1; } ;;
-  *) die "usage: mariadb.sh start PORT DIR [OPTION…] | sql DIR [DATABASE] | stop DIR | status DIR" ;;
+  *) die "usage: mariadb.sh start PORT DIR [OPTION…] | sql DIR [DATABASE] | tool NAME ARGS… | stop DIR | status DIR" ;;
 esac

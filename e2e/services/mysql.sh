@@ -4,6 +4,7 @@
 #   mysql.sh install                       Debian sid's server in a folder of its own, .run/mysql-root, by debootstrap
 #   mysql.sh start PORT DIR [OPTION…]      makes the data folder once, starts it, waits, prints its address
 #   mysql.sh sql DIR [DATABASE]            runs the SQL of its standard input
+#   mysql.sh tool NAME ARGS…     one of its programs, such as mysqlbinlog
 #   mysql.sh stop DIR
 #   mysql.sh status DIR
 #
@@ -87,7 +88,8 @@ case "${1:-}" in
   install) install ;;
   start) [ $# -ge 3 ] || die "start needs PORT DIR"; shift; start "$@" ;;
   sql) sql "$2" "${3:-}" ;;
+  tool) program "bin/$2" --no-defaults "${@:3}" && exec "${command[@]}" ;;
   stop) halt mysql "$2" 60 ;;
   status) alive "$2" && echo running || { echo stopped; exit 1; } ;;
-  *) die "usage: mysql.sh install | start PORT DIR [OPTION…] | sql DIR [DATABASE] | stop DIR | status DIR" ;;
+  *) die "usage: mysql.sh install | start PORT DIR [OPTION…] | sql DIR [DATABASE] | tool NAME ARGS… | stop DIR | status DIR" ;;
 esac

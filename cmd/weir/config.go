@@ -136,10 +136,11 @@ func (s *settings) set(assignment string) error {
 	return nil
 }
 
-// nodeConfig is all that start needs, checked.
+// nodeConfig is all that start and connect need, checked.
 type nodeConfig struct {
-	broker      core.Config
-	connect     map[string]string // worker properties, without bootstrap.servers
+	broker      *core.Config      // nil: the log is elsewhere
+	connect     map[string]string // worker properties; without bootstrap.servers where there is a broker
+	javaFile    bool              // they are a Java worker's file: keys that nothing knows are warnings
 	kafkaAddr   string
 	connectAddr string
 	consoleAddr string
@@ -176,11 +177,12 @@ func (f *startFlags) load() (*nodeConfig, error) {
 	n.consoleAddr = f.address(f.console, console["listeners"], consolePort, 3)
 	delete(broker, "listeners")
 	delete(console, "listeners")
-	n.connect["listeners"] = "http://" + n.connectAddr
+	n.listenAt(f.connect != "" || f.portBase > 0)
 	n.dir = cmp.Or(f.data, node["data"], broker["log.dirs"], "weir-data")
 
 	faults := []error{n.setNode(node), unknownKeys("console", console, []string{"listeners"})}
-	n.broker = core.Default(filepath.Join(n.dir, "log"))
+	standard := core.Default(filepath.Join(n.dir, "log"))
+	n.broker = &standard
 	delete(broker, "log.dirs")
 	n.share(broker)
 	faults = append(faults, n.broker.Set(broker))
@@ -206,11 +208,18 @@ func (f *startFlags) address(flag, file string, port, index int) string {
 	if flag == "" && f.portBase > 0 {
 		return standard
 	}
-	addr := cmp.Or(flag, file, standard)
+	addr, _, _ := strings.Cut(cmp.Or(flag, file, standard), ",") // the first of Java's listeners
 	if _, rest, ok := strings.Cut(addr, "://"); ok {
 		return rest
 	}
 	return addr
+}
+
+// listenAt tells the worker where its REST is. What the file says it keeps, where no flag is over it: it judges the schemes.
+func (n *nodeConfig) listenAt(flag bool) {
+	if flag || !strings.Contains(n.connect["listeners"], "://") {
+		n.connect["listeners"] = "http://" + n.connectAddr
+	}
 }
 
 func (n *nodeConfig) setNode(node map[string]string) error {
@@ -313,7 +322,8 @@ func (n *nodeConfig) connectDefaults() {
 	for k, v := range map[string]string{
 		"group.id": "weir", "config.storage.topic": "weir-configs", "offset.storage.topic": "weir-offsets", "status.storage.topic": "weir-status",
 		"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
-		"connect.scratch.dir": filepath.Join(n.dir, "scratch"),
+		"connect.scratch.dir":   filepath.Join(n.dir, "scratch"),
+		"connect.group.wait.ms": "-1", // another worker of the group must not keep the log from being served
 	} {
 		if n.connect[k] == "" {
 			n.connect[k] = v

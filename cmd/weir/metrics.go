@@ -13,11 +13,14 @@ import (
 	"github.com/weirlog/weir/core"
 )
 
-// newMetrics makes the registry behind /metrics. Names and labels are public: testdata/metrics.golden keeps them.
+// newMetrics makes the registry behind /metrics; b is nil where there is no broker. Names and labels are public:
+// testdata/surface/metrics.txt keeps them.
 func newMetrics(b *core.Broker, w *worker.Worker) *prometheus.Registry {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&brokerMetrics{b.Stats, b.Partitions}, &workerMetrics{w.Stats})
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &workerMetrics{w.Stats})
+	if b != nil {
+		reg.MustRegister(&brokerMetrics{b.Stats, b.Partitions})
+	}
 	return reg
 }
 
@@ -138,17 +141,28 @@ func (m *workerMetrics) task(ch chan<- prometheus.Metric, t *worker.TaskStats) {
 
 // snapshot is the status page's view of the node.
 func (n *node) snapshot() console.Snapshot {
-	s := console.Snapshot{Version: version, ClusterID: n.broker.ClusterID(), NodeID: n.broker.ID(), Started: n.started, Ready: true,
-		Addresses: []console.Address{{What: "Kafka", Addr: n.cfg.kafkaAddr}, {What: "Connect REST", Addr: "http://" + n.cfg.connectAddr}, {What: "console", Addr: "http://" + n.cfg.consoleAddr}}}
+	s := console.Snapshot{Version: version, Started: n.started, Ready: true, Connectors: consoleConnectors(n.worker)}
+	if n.broker != nil {
+		n.snapshotBroker(&s)
+	} else {
+		s.ClusterID, s.NodeID = n.worker.Server().ClusterID, -1
+		s.Addresses = []console.Address{{What: "Kafka (elsewhere)", Addr: n.cfg.connect["bootstrap.servers"]}}
+	}
+	s.Addresses = append(s.Addresses, console.Address{What: "Connect REST", Addr: "http://" + n.cfg.connectAddr}, console.Address{What: "console", Addr: "http://" + n.cfg.consoleAddr})
 	if err := n.ready(); err != nil {
 		s.Ready, s.NotReady = false, err.Error()
 	}
+	return s
+}
+
+func (n *node) snapshotBroker(s *console.Snapshot) {
+	s.ClusterID, s.NodeID = n.broker.ClusterID(), n.broker.ID()
+	s.Addresses = []console.Address{{What: "Kafka", Addr: n.cfg.kafkaAddr}}
 	stats := n.broker.Stats()
 	s.Figures = []console.Figure{
 		{Name: "records produced", Value: strconv.FormatInt(stats.ProducedRecords, 10)}, {Name: "partitions", Value: strconv.Itoa(stats.Partitions)},
 		{Name: "connections", Value: strconv.Itoa(stats.Connections)}, {Name: "data", Value: fmt.Sprintf("%.1f MiB", float64(stats.LogBytes)/(1<<20))},
 	}
-	s.Connectors = consoleConnectors(n.worker)
 	for _, p := range n.broker.Partitions() {
 		if k := len(s.Topics) - 1; k < 0 || s.Topics[k].Name != p.Topic {
 			s.Topics = append(s.Topics, console.Topic{Name: p.Topic, Internal: p.Topic[0] == '_'})
@@ -158,7 +172,6 @@ func (n *node) snapshot() console.Snapshot {
 		t.Records += p.HighWatermark - p.StartOffset
 		t.Bytes += p.SizeBytes
 	}
-	return s
 }
 
 func consoleConnectors(w *worker.Worker) []console.Connector {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -62,14 +61,15 @@ What was acknowledged is on disk: kill -9 and power loss lose nothing of it.`,
 	return cmd
 }
 
-// node is a whole node: the one place where the two towers are wired together.
+// node is a whole node: the one place where the two towers are wired together. The node of weir connect has no broker:
+// its worker is on a cluster elsewhere.
 type node struct {
 	cfg     *nodeConfig
 	log     *slog.Logger
 	started time.Time
-	broker  *core.Broker
+	broker  *core.Broker // nil: none
 	worker  *worker.Worker
-	kafka   net.Listener
+	kafka   net.Listener // nil: none
 	rest    server
 	console server
 }
@@ -86,38 +86,28 @@ func openNode(cfg *nodeConfig) (*node, error) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(cfg.memoryBytes)
 	}
-	for _, dir := range []string{cfg.dir, filepath.Join(cfg.dir, "scratch")} {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			return nil, fmt.Errorf("make data folder: %w", err)
-		}
-	}
 	if err := n.listen(); err != nil {
 		return nil, errors.Join(err, n.closeListeners())
 	}
-	cfg.broker.Logger = n.log
-	if cfg.broker.Advertise == "" {
-		cfg.broker.Advertise = cfg.kafkaAddr
-	}
-	var err error
-	if n.broker, err = core.Open(cfg.broker); err != nil {
-		return nil, errors.Join(err, n.closeListeners())
-	}
-	if err := n.openWorker(); err != nil {
-		return nil, errors.Join(err, n.closeListeners(), n.broker.Close())
+	for _, open := range []func() error{n.openBroker, n.openWorker} {
+		if err := open(); err != nil {
+			return nil, errors.Join(err, n.closeListeners(), n.closeBroker())
+		}
 	}
 	return n, nil
 }
 
-func (n *node) listen() error {
-	var err error
-	if n.kafka, err = net.Listen("tcp", n.cfg.kafkaAddr); err != nil {
-		return fmt.Errorf("listen for Kafka clients (--kafka or --port-base chooses another address): %w", err)
+func (n *node) listen() (err error) {
+	if n.cfg.broker != nil {
+		if n.kafka, err = net.Listen("tcp", n.cfg.kafkaAddr); err != nil {
+			return fmt.Errorf("listen for Kafka clients (--kafka or --port-base chooses another address): %w", err)
+		}
 	}
 	if n.rest.ln, err = net.Listen("tcp", n.cfg.connectAddr); err != nil {
-		return fmt.Errorf("listen for Connect's REST (--connect or --port-base chooses another address): %w", err)
+		return fmt.Errorf("listen for Connect's REST (--connect chooses another address): %w", err)
 	}
 	if n.console.ln, err = net.Listen("tcp", n.cfg.consoleAddr); err != nil {
-		return fmt.Errorf("listen for the console (--console or --port-base chooses another address): %w", err)
+		return fmt.Errorf("listen for the console (--console chooses another address): %w", err)
 	}
 	return nil
 }
@@ -132,29 +122,64 @@ func (n *node) closeListeners() error {
 	return errors.Join(faults...)
 }
 
-// openWorker makes the worker and the two web addresses. The worker reaches the broker through a pipe in this process.
+// openBroker opens the data folder and the log in it, if the node has one.
+func (n *node) openBroker() (err error) {
+	if n.cfg.broker == nil {
+		return nil
+	}
+	if err := os.MkdirAll(n.cfg.dir, 0o750); err != nil {
+		return fmt.Errorf("make data folder: %w", err)
+	}
+	n.cfg.broker.Logger = n.log
+	if n.cfg.broker.Advertise == "" {
+		n.cfg.broker.Advertise = n.cfg.kafkaAddr
+	}
+	n.broker, err = core.Open(*n.cfg.broker)
+	return err
+}
+
+func (n *node) closeBroker() error {
+	if n.broker == nil {
+		return nil
+	}
+	return n.broker.Close()
+}
+
+// openWorker makes the worker and the two web addresses. It reaches a broker of its own node through a pipe in this
+// process. Its identity is exclusive, as it must be: the data folder is locked by its broker, an address is bound once.
 func (n *node) openWorker() error {
-	n.cfg.connect["bootstrap.servers"] = n.broker.Advertised()
+	deps := worker.Deps{Connectors: connectors.All(), Log: n.log, LogLevel: n.cfg.level, Version: version}
+	if n.broker != nil {
+		n.cfg.connect["bootstrap.servers"] = n.broker.Advertised()
+		deps.KafkaOpts = []kgo.Opt{kgo.Dialer(n.broker.Dial)}
+		deps.Identity = fmt.Sprintf("node-%d-%s", n.broker.ID(), n.broker.ClusterID())
+	} else {
+		deps.Identity = processIdentity(n.rest.ln.Addr())
+	}
+	if n.cfg.connect["connect.scratch.dir"] == "" {
+		dir, err := scratchFolder(deps.Identity)
+		if err != nil {
+			return fmt.Errorf("make scratch folder: %w", err)
+		}
+		n.cfg.connect["connect.scratch.dir"] = dir
+	}
 	cfg, warnings, err := worker.ParseConfig(n.cfg.connect)
 	if err != nil {
 		return err
 	}
-	if len(warnings) > 0 {
-		var faults []error
-		for _, w := range warnings {
-			faults = append(faults, fmt.Errorf("connect.%s", w))
-		}
-		return fmt.Errorf("configuration: %w", errors.Join(faults...))
+	if err := n.tellKeys(warnings, cfg.Notes); err != nil {
+		return err
 	}
-	n.worker, err = worker.Open(cfg, worker.Deps{
-		Connectors: connectors.All(), KafkaOpts: []kgo.Opt{kgo.Dialer(n.broker.Dial)}, Log: n.log, LogLevel: n.cfg.level, Version: version,
-	})
-	if err != nil {
+	if cfg.ScratchDir != "" {
+		if err := os.MkdirAll(cfg.ScratchDir, 0o750); err != nil {
+			return fmt.Errorf("make scratch folder: %w", err)
+		}
+	}
+	if n.worker, err = worker.Open(cfg, deps); err != nil {
 		return fmt.Errorf("open worker: %w", err)
 	}
 	page, err := console.New(console.Config{
-		Snapshot: n.snapshot, Ready: n.ready,
-		Alive:   func() error { return n.broker.Store().Err() },
+		Snapshot: n.snapshot, Ready: n.ready, Alive: n.alive,
 		Metrics: promhttp.HandlerFor(newMetrics(n.broker, n.worker), promhttp.HandlerOpts{}),
 	})
 	if err != nil {
@@ -165,6 +190,26 @@ func (n *node) openWorker() error {
 	}
 	n.console.Server = webServer(page)
 	n.rest.Server = webServer(rest.New(n.worker, rest.Config{}, n.log))
+	return nil
+}
+
+// tellKeys says what is to be said of the worker's keys: those that nothing knows are faults of weir.yaml, and warnings
+// of a Java worker's file, which is taken as it is.
+func (n *node) tellKeys(unknown, notes []string) error {
+	for _, note := range notes {
+		n.log.Info("configuration", "about", note)
+	}
+	var faults []error
+	for _, w := range unknown {
+		if n.cfg.javaFile {
+			n.log.Warn("configuration", "about", w)
+		} else {
+			faults = append(faults, fmt.Errorf("connect.%s", w))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
 	return nil
 }
 
@@ -193,10 +238,10 @@ func newLogger(cfg *nodeConfig) *slog.Logger {
 // webDrain is how long running HTTP requests may take once the node ends.
 const webDrain = 2 * time.Second
 
-// run serves until ctx ends or a part fails, then ends the parts in this order: the web addresses take no new requests;
-// the worker drains (sources stop polling, producers flush, offsets are made durable, sinks flush and commit); the
-// broker syncs and closes its folder last. A second signal kills the process, and so may anything at any point: what was
-// acknowledged is on disk.
+// run serves until ctx ends or a part fails, then ends the parts in this order: the worker drains (sources stop polling,
+// producers flush, offsets are made durable, sinks flush and commit, the group is left); then the web addresses close,
+// not before, since another process that binds them may take this worker for dead; the broker syncs and closes its
+// folder last. A second signal kills the process, and so may anything at any point: what was acknowledged is on disk.
 func (n *node) run(ctx context.Context, ready func()) error {
 	brokerCtx, stopBroker := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBroker()
@@ -204,8 +249,12 @@ func (n *node) run(ctx context.Context, ready func()) error {
 	defer stopWorker()
 
 	brokerDone, workerDone, webDone := make(chan error, 1), make(chan error, 1), make(chan error, 3)
-	go func() { brokerDone <- n.broker.Run(brokerCtx) }()
-	go func() { webDone <- n.broker.Serve(n.kafka) }()
+	serving := 2
+	if n.broker != nil {
+		serving++
+		go func() { brokerDone <- n.broker.Run(brokerCtx) }()
+		go func() { webDone <- n.broker.Serve(n.kafka) }()
+	}
 	go func() { workerDone <- n.worker.Run(workerCtx) }()
 	go func() { webDone <- n.rest.Serve(n.rest.ln) }()
 	go func() { webDone <- n.console.Serve(n.console.ln) }()
@@ -216,7 +265,7 @@ func (n *node) run(ctx context.Context, ready func()) error {
 	}()
 
 	var fault error
-	brokerGone, workerGone, webGone := false, false, 0
+	brokerGone, workerGone := n.broker == nil, false
 	select {
 	case <-ctx.Done():
 		n.log.Info("ending: a second signal ends at once")
@@ -225,24 +274,28 @@ func (n *node) run(ctx context.Context, ready func()) error {
 	case fault = <-workerDone:
 		workerGone = true
 	case fault = <-webDone:
-		webGone++
+		serving--
 	}
 	stopWorker()
 	<-announced
-	webCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), webDrain)
-	defer cancel()
-	_, _ = n.rest.Shutdown(webCtx), n.console.Shutdown(webCtx) // what is still running after webDrain is cut off
 	if !workerGone {
 		fault = errors.Join(fault, <-workerDone)
 	}
-	fault = errors.Join(fault, n.kafka.Close())
+	webCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), webDrain)
+	defer cancel()
+	_, _ = n.rest.Shutdown(webCtx), n.console.Shutdown(webCtx) // what is still running after webDrain is cut off
+	if n.kafka != nil {
+		fault = errors.Join(fault, n.kafka.Close())
+	}
 	stopBroker()
 	if !brokerGone {
 		fault = errors.Join(fault, <-brokerDone)
 	}
-	fault = errors.Join(fault, n.broker.Close())
-	for ; webGone < 3; webGone++ {
-		fault = errors.Join(fault, <-webDone)
+	fault = errors.Join(fault, n.closeBroker())
+	for ; serving > 0; serving-- {
+		if err := <-webDone; !errors.Is(err, http.ErrServerClosed) {
+			fault = errors.Join(fault, err)
+		}
 	}
 	return ended(ctx, fault)
 }
@@ -284,9 +337,17 @@ func (n *node) announce(ctx context.Context, ready func()) {
 	}
 }
 
+// alive tells whether the process does its work.
+func (n *node) alive() error {
+	if n.broker == nil {
+		return nil
+	}
+	return n.broker.Store().Err()
+}
+
 // ready tells whether clients and connectors are served, or why not.
 func (n *node) ready() error {
-	if err := n.broker.Store().Err(); err != nil {
+	if err := n.alive(); err != nil {
 		return err
 	}
 	if h := n.worker.Health(); h.Status != "healthy" {

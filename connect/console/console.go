@@ -16,7 +16,7 @@ var pageText string
 type Snapshot struct {
 	Version    string      `json:"version"`
 	ClusterID  string      `json:"cluster_id"`
-	NodeID     int32       `json:"node_id"`
+	NodeID     int32       `json:"node_id"` // -1: a worker without a log of its own
 	Started    time.Time   `json:"started"`
 	Ready      bool        `json:"ready"`
 	NotReady   string      `json:"not_ready,omitempty"` // why not

@@ -16,7 +16,7 @@ const writeLimit = 60 * time.Second
 
 func (w *Worker) started() error {
 	if !w.ready.Load() {
-		return &Error{503, "The worker is starting or shutting down, please try again later"}
+		return &Error{503, "The worker is starting or shutting down, please try again later" + w.waitsFor()}
 	}
 	return nil
 }
@@ -35,7 +35,15 @@ func (w *Worker) Health() Health {
 	if w.ready.Load() {
 		return Health{"healthy", "Worker has completed startup and is ready to handle requests."}
 	}
-	return Health{"starting", "Worker is still starting up."}
+	return Health{"starting", "Worker is still starting up." + w.waitsFor()}
+}
+
+// waitsFor tells why the group of workers is not held yet.
+func (w *Worker) waitsFor() string {
+	if why := w.group.why(); why != "" {
+		return " It waits for its group: " + why
+	}
+	return ""
 }
 
 // Connectors lists the connectors' names, sorted.

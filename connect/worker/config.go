@@ -29,6 +29,11 @@ type Config struct {
 	OffsetTopic TopicConfig
 	StatusTopic TopicConfig
 
+	Session   time.Duration // session.timeout.ms
+	Heartbeat time.Duration // heartbeat.interval.ms
+	Rebalance time.Duration // rebalance.timeout.ms
+	GroupWait time.Duration // connect.group.wait.ms; negative: for ever
+
 	FlushInterval   time.Duration // offset.flush.interval.ms
 	FlushTimeout    time.Duration // offset.flush.timeout.ms
 	ShutdownTimeout time.Duration // task.shutdown.graceful.timeout.ms
@@ -36,7 +41,8 @@ type Config struct {
 	TopicCreation   bool
 	TopicTracking   bool
 	TopicReset      bool
-	UnknownIsError  bool // config.unknown=error
+	UnknownIsError  bool     // config.unknown=error
+	Notes           []string // one line for each key that Java knows, that is set, and that has no effect here
 
 	TaskMemoryBytes int64
 	RestartMax      int           // automatic restarts without progress before a task stays FAILED; 0: none at all
@@ -100,6 +106,10 @@ func workerFields() []connect.Field {
 		str("rest.advertised.host.name", "", "Host by which other workers reach this one."),
 		str("rest.advertised.port", "", "Port by which other workers reach this one."),
 		str("config.unknown", "keep", "What to do with keys that nothing knows: keep or error."),
+		num("session.timeout.ms", 6000, 1, "After how long without a heartbeat the group takes a worker for dead."),
+		num("heartbeat.interval.ms", 2000, 1, "How often a worker says that it lives; at most a third of session.timeout.ms."),
+		num("rebalance.timeout.ms", 60000, 1, "How long the group waits for a member to join again."),
+		num("connect.group.wait.ms", 11000, -1, "How long a worker that starts waits for a live member of its group to go before it gives up; -1: for ever."),
 		num("connect.task.memory", 64<<20, 1<<20, "Bytes that one task may hold."),
 		num("connect.task.restart.max", 10, 0, "Automatic restarts without progress before a task stays FAILED."),
 		num("connect.task.restart.backoff.ms", 1000, 1, "First delay before an automatic restart."),
@@ -109,11 +119,7 @@ func workerFields() []connect.Field {
 		eos, seal,
 		prefix("key.converter."), prefix("value.converter."), prefix("header.converter."), prefix("config.providers"),
 		prefix("producer."), prefix("consumer."), prefix("admin."), prefix("config.storage."), prefix("offset.storage."),
-		prefix("status.storage."), prefix("ssl."), prefix("sasl."), prefix("listeners."), prefix("rest."), prefix("metrics."),
-		prefix("metric."), prefix("plugin."), prefix("access.control."), prefix("response.http."), prefix("admin.listeners"),
-		prefix("inter.worker."), prefix("worker."), prefix("connector.client.config.override."), prefix("heartbeat."),
-		prefix("session."), prefix("rebalance."), prefix("scheduled.rebalance."), prefix("connect.protocol"),
-		prefix("internal.key.converter"), prefix("internal.value.converter"), prefix("task.shutdown."),
+		prefix("status.storage."), prefix("ssl."), prefix("sasl."), prefix("listeners.https."),
 	}
 }
 
@@ -133,6 +139,8 @@ func ParseConfig(props map[string]string) (Config, []string, error) {
 			faults = append(faults, fmt.Errorf("%s: missing required configuration, which has no default value", key))
 		}
 	}
+	notes, refused := javaKeys(props)
+	faults = append(faults, refused...)
 	warnings := unknownWorkerKeys(fields, props)
 	if s.String("config.unknown") == "error" {
 		for _, w := range warnings {
@@ -140,7 +148,8 @@ func ParseConfig(props map[string]string) (Config, []string, error) {
 		}
 	}
 	c := Config{
-		Props: props, GroupID: s.String("group.id"),
+		Props: props, GroupID: s.String("group.id"), Notes: notes,
+		Session: s.Millis("session.timeout.ms"), Rebalance: s.Millis("rebalance.timeout.ms"), GroupWait: s.Millis("connect.group.wait.ms"),
 		FlushInterval: s.Millis("offset.flush.interval.ms"), FlushTimeout: s.Millis("offset.flush.timeout.ms"),
 		ShutdownTimeout: s.Millis("task.shutdown.graceful.timeout.ms"), AbandonAfter: leaveLimit + closeLimit + time.Second,
 		TopicCreation: s.Bool("topic.creation.enable"), TopicTracking: s.Bool("topic.tracking.enable"),
@@ -149,6 +158,8 @@ func ParseConfig(props map[string]string) (Config, []string, error) {
 		RestartMin: s.Millis("connect.task.restart.backoff.ms"), RestartCap: s.Millis("connect.task.restart.backoff.max.ms"),
 		ScratchDir: s.String("connect.scratch.dir"), ScratchMaxBytes: s.Int("connect.scratch.max.bytes"),
 	}
+	// A heartbeat every third of the session, unless the interval is set: two may be lost.
+	c.Heartbeat = min(s.Millis("heartbeat.interval.ms"), max(c.Session/3, time.Millisecond))
 	create := s.Bool("internal.topics.automatic.creation.enable")
 	topic := func(prefix string, partitions int64) TopicConfig {
 		return TopicConfig{Name: s.String(prefix + "topic"), Partitions: int32(partitions),
@@ -175,6 +186,10 @@ func unknownWorkerKeys(fields []connect.Field, props map[string]string) []string
 		names = append(names, fields[i].Name)
 	}
 	client := map[string]bool{}
+	for _, k := range javaWorkerKeys() {
+		client[k.name] = true
+		names = append(names, k.name)
+	}
 	for _, role := range []kafka.Role{kafka.Producer, kafka.Consumer, kafka.Admin} {
 		for _, k := range kafka.Known(role) {
 			client[k] = true
@@ -217,6 +232,9 @@ func (c *Config) addresses(s *connect.Settings) []error {
 			return []error{errors.New("listeners: https is not supported yet; put a TLS proxy in front of an http listener")}
 		}
 		c.Listener = u.Host
+		if len(l) > 1 {
+			c.Notes = append(c.Notes, "listeners: only the first is used, "+u.Host)
+		}
 	}
 	host, port, err := net.SplitHostPort(c.Listener)
 	if err != nil {

@@ -30,6 +30,8 @@ type table struct {
 	apply func(*kgo.Record)
 	after func() // if not nil, called after apply has been given what came together, before it counts as read
 
+	mayWrite func() error // if not nil, asked before each write: only who holds the worker group writes
+
 	client *kgo.Client // reads and writes
 	admin  *kadm.Client
 
@@ -41,10 +43,7 @@ type table struct {
 
 // openTable makes a table; nothing is dialled.
 func openTable(cfg TopicConfig, props map[string]string, extra []kgo.Opt, log *slog.Logger, apply func(*kgo.Record)) (*table, error) {
-	client := kafka.Overlay(props, "consumer.")
-	for _, k := range []string{"group.id", "group.instance.id", "auto.offset.reset", "isolation.level", "interceptor.classes"} {
-		delete(client, k)
-	}
+	client := kafka.Overlay(props, "") // the worker's own settings: consumer. and producer. are for tasks, as in Java
 	client["isolation.level"] = "read_committed"
 	opts := append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // Java's murmur2 over the key's bytes
@@ -317,6 +316,9 @@ func (t *table) put(ctx context.Context, entries ...entry) (next map[int32]int64
 	if len(entries) == 0 {
 		return nil, nil
 	}
+	if err := t.allowed(); err != nil {
+		return nil, err
+	}
 	recs := make([]*kgo.Record, len(entries))
 	for i, e := range entries {
 		recs[i] = &kgo.Record{Topic: t.cfg.Name, Key: e.key, Value: e.value}
@@ -330,6 +332,16 @@ func (t *table) put(ctx context.Context, entries ...entry) (next map[int32]int64
 		next[r.Record.Partition] = max(next[r.Record.Partition], r.Record.Offset+1)
 	}
 	return next, nil
+}
+
+func (t *table) allowed() error {
+	if t.mayWrite == nil {
+		return nil
+	}
+	if err := t.mayWrite(); err != nil {
+		return fmt.Errorf("write to topic %s: %w", t.cfg.Name, err)
+	}
+	return nil
 }
 
 // putRead is put, and waits until what was written has been applied here.
@@ -351,6 +363,10 @@ func (t *table) positions() map[int32]int64 {
 // putAsync writes without waiting, not even for room in the client's buffer; failed is called, perhaps before putAsync
 // returns, if it did not work. Writes of one key keep their order with those of put.
 func (t *table) putAsync(ctx context.Context, e entry, failed func(error)) {
+	if err := t.allowed(); err != nil {
+		failed(err)
+		return
+	}
 	t.client.TryProduce(ctx, &kgo.Record{Topic: t.cfg.Name, Key: e.key, Value: e.value}, func(_ *kgo.Record, err error) {
 		if err != nil {
 			failed(err)

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -25,6 +24,10 @@ type Deps struct {
 	Now        func() time.Time // nil: time.Now
 	Version    string           // of the program
 	Commit     string
+	// Identity names this process in the worker group. No two that live at the same time may have the same; one that is
+	// started again with the same takes its earlier life's place at once, instead of waiting for its session's end.
+	// "": one of its own each time.
+	Identity string
 }
 
 // Worker runs connectors. Its methods may be called from any goroutine, also while Run is not running (then those that
@@ -39,6 +42,7 @@ type Worker struct {
 	configs  *table
 	offsets  *sourceOffsets
 	statuses *statuses
+	group    *membership
 	writing  chan struct{} // capacity 1: held by who writes the config topic
 
 	ready   atomic.Bool
@@ -67,26 +71,38 @@ func Open(cfg Config, deps Deps) (*Worker, error) {
 	}
 	w := &Worker{cfg: cfg, deps: deps, now: deps.Now, log: deps.Log.With("component", "worker"), resolver: resolver,
 		writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), units: map[string]*unit{}}
+	w.group = newMembership(&w.cfg, deps.Identity, deps.Now, w.log)
 	w.offsets = newSourceOffsets(w.log)
 	w.statuses = newStatuses(cfg.WorkerID, deps.Now, w.log)
 	w.snap.Store(&map[string]configEntry{})
 	return w, nil
 }
 
-// Run joins the cluster and runs connectors until ctx ends, then drains and returns when all its goroutines are gone.
+// Run joins the worker group and runs connectors until ctx ends, then drains and returns when all its goroutines are
+// gone. Connectors run only while the group is held: when it is lost they end, and begin again when it is held again. A
+// group that others hold is an error that wraps [ErrGroupTaken], after connect.group.wait.ms.
 // Drain order: tasks end (sources stop polling, flush, persist, commit; sinks flush and commit), their statuses are
-// written, the tables are closed.
+// written, the group is left, the tables are closed.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	bound, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	w.bound = bound
-	if err := w.openTables(); err != nil {
+	if err := w.openClients(); err != nil {
 		return err
 	}
+	defer w.group.close()
 	tables := []*table{w.configs, w.offsets.table, w.statuses.table}
 	defer func() {
 		for _, t := range tables {
 			t.close()
+		}
+	}()
+	var loops errgroup.Group
+	loops.Go(func() error { return w.group.run(bound) })
+	defer func() {
+		release()
+		if fault := loops.Wait(); err == nil { // a fault of the group has been told already
+			err = fault
 		}
 	}()
 	starting, startCtx := errgroup.WithContext(ctx)
@@ -96,22 +112,50 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	if err := starting.Wait(); err != nil {
 		return ended(ctx, err)
 	}
-	var readers errgroup.Group
 	for _, t := range tables {
-		readers.Go(func() error { return t.run(bound) })
+		loops.Go(func() error { return t.run(bound) })
 	}
-	defer func() {
-		release()
-		err = errors.Join(err, readers.Wait())
+	for ctx.Err() == nil {
+		if err := w.term(ctx, tables); err != nil {
+			return ended(ctx, err)
+		}
+	}
+	return nil
+}
+
+// term is one time of holding the group, from waiting for it to its loss or ctx's end.
+func (w *Worker) term(ctx context.Context, tables []*table) error {
+	if err := w.replay(ctx, tables); err != nil { // while others may still write, to be ready at once
+		return err
+	}
+	lost, err := w.group.await(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.replay(ctx, tables); err != nil { // what others have written before they went
+		return err
+	}
+	held, release := context.WithCancel(ctx)
+	defer release()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-lost:
+			release()
+		case <-held.Done():
+		}
 	}()
-	if err := w.replay(ctx, tables); err != nil {
-		return ended(ctx, err)
-	}
 	w.log.Info("worker has started", "group", w.cfg.GroupID, "worker", w.cfg.WorkerID, "connectors", len(*w.snap.Load()))
 	w.ready.Store(true)
-	defer w.ready.Store(false)
-	w.herd(ctx)
-	flushCtx, cancel := context.WithTimeout(bound, w.cfg.FlushTimeout)
+	w.herd(held)
+	w.ready.Store(false)
+	release()
+	<-watched
+	w.unitsMu.Lock()
+	clear(w.units)
+	w.unitsMu.Unlock()
+	flushCtx, cancel := context.WithTimeout(w.bound, w.cfg.FlushTimeout)
 	defer cancel()
 	if err := w.statuses.table.client.Flush(flushCtx); err != nil {
 		w.log.Warn("last statuses were not written", "error", err)
@@ -127,11 +171,26 @@ func ended(ctx context.Context, err error) error {
 	return nil
 }
 
-func (w *Worker) openTables() error {
+// openClients opens the membership and the tables; nothing is dialled.
+func (w *Worker) openClients() (err error) {
 	resolved, _, err := w.resolver.Resolve(w.cfg.Props)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	if err := w.group.open(resolved, w.deps.KafkaOpts); err != nil {
+		return err
+	}
+	if err := w.openTables(resolved); err != nil {
+		w.group.close()
+		return err
+	}
+	for _, t := range []*table{w.configs, w.offsets.table, w.statuses.table} {
+		t.mayWrite = w.group.holds
+	}
+	return nil
+}
+
+func (w *Worker) openTables(resolved map[string]string) (err error) {
 	live := false
 	log := newConfigLog(func(key string, reason error) {
 		w.log.Warn("config record means nothing to this worker, it is left alone", "key", key, "reason", reason)

@@ -1,0 +1,77 @@
+package worker
+
+import (
+	"fmt"
+	"strings"
+)
+
+// javaKey is a key of Java's worker that is no key of this one: it has no effect, or none that it could have without
+// changing what is written or who may reach it, and then it is refused.
+type javaKey struct {
+	name   string
+	note   string                   // why it has no effect; "" if nobody needs to know
+	refuse func(value string) error // nil: never
+}
+
+// refuseUnless refuses every value but those, each of which means what is done here anyway.
+func refuseUnless(instead string, fine ...string) func(string) error {
+	return func(value string) error {
+		for _, f := range fine {
+			if strings.EqualFold(value, f) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is not supported; %s", value, instead)
+	}
+}
+
+// javaWorkerKeys are those that workerFields has not. Client settings are core/kafka's.
+func javaWorkerKeys() []javaKey {
+	const (
+		noteBuiltIn = "has no effect: connectors are built in, no jar is loaded"
+		noteAlone   = "has no effect: this worker is the only member of its group"
+		noteMetrics = "has no effect: metrics are served on the console address"
+		noteRest    = "has no effect: the REST API has one listener and sets no such header"
+	)
+	return []javaKey{
+		{name: "plugin.path", note: noteBuiltIn}, {name: "plugin.discovery"},
+		{name: "key.converter.plugin.version", note: noteBuiltIn}, {name: "value.converter.plugin.version", note: noteBuiltIn},
+		{name: "header.converter.plugin.version", note: noteBuiltIn},
+		{name: "internal.key.converter"}, {name: "internal.value.converter"},
+		{name: "connect.protocol", note: noteAlone}, {name: "scheduled.rebalance.max.delay.ms", note: noteAlone},
+		{name: "worker.sync.timeout.ms"}, {name: "worker.unsync.backoff.ms"},
+		{name: "inter.worker.key.generation.algorithm"}, {name: "inter.worker.key.size"}, {name: "inter.worker.key.ttl.ms"},
+		{name: "inter.worker.signature.algorithm"}, {name: "inter.worker.verification.algorithms"},
+		{name: "rest.advertised.listener"}, {name: "access.control.allow.origin", note: noteRest},
+		{name: "access.control.allow.methods", note: noteRest}, {name: "response.http.headers.config", note: noteRest},
+		{name: "admin.listeners", refuse: refuseUnless("/admin is served on listeners, remove the key")},
+		{name: "rest.extension.classes", refuse: refuseUnless(
+			"no extension is loaded, and one may be what keeps others out: listen on 127.0.0.1 behind a proxy that authenticates, and remove the key")},
+		{name: "connector.client.config.override.policy", refuse: refuseUnless(
+			"connectors may override client settings, which is All; remove the key or set it to All", "All",
+			"org.apache.kafka.connect.connector.policy.AllConnectorClientConfigOverridePolicy")},
+		{name: "connector.client.config.override.allowlist", note: "has no effect: the policy is All"},
+		{name: "offset.storage.file.filename", note: "has no effect: offsets are kept in offset.storage.topic"},
+		{name: "metric.reporters", note: noteMetrics}, {name: "metrics.recording.level"}, {name: "metrics.num.samples"},
+		{name: "metrics.sample.window.ms"}, {name: "auto.include.jmx.reporter"},
+	}
+}
+
+// javaKeys gives what is to be said of those that are set, sorted, and the refusals.
+func javaKeys(props map[string]string) (notes []string, refused []error) {
+	for _, k := range javaWorkerKeys() {
+		value := strings.TrimSpace(props[k.name])
+		if value == "" {
+			continue
+		}
+		if k.refuse != nil {
+			if err := k.refuse(value); err != nil {
+				refused = append(refused, fmt.Errorf("%s: %w", k.name, err))
+			}
+		}
+		if k.note != "" {
+			notes = append(notes, k.name+": "+k.note)
+		}
+	}
+	return notes, refused
+}

@@ -122,7 +122,7 @@ func errOf(first, second error) error {
 }
 
 // applied makes what the image says true here. It is called in the order of the commands, under meta's lock.
-func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
+func (b *Broker) applied(_ *meta.Image, c meta.Command, r meta.Result) {
 	switch {
 	case c.CreateTopic != nil:
 		if err := b.openTopic(r.Topic); err != nil {
@@ -137,8 +137,8 @@ func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
 		b.dropTopic(r.Topic)
 	case c.AlterTopicConfigs != nil:
 		b.configureTopic(r.Topic)
-	case c.RegisterBroker != nil:
-		for _, t := range img.Topics() {
+	default:
+		for _, t := range r.Changed {
 			b.raiseEpochs(t)
 		}
 	}

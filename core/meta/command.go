@@ -45,6 +45,12 @@ type Command struct {
 	AlterTopicConfigs   *AlterTopicConfigs   `json:"alter_topic_configs,omitempty"`
 	AllocateProducerIDs *AllocateProducerIDs `json:"allocate_producer_ids,omitempty"`
 	Snapshot            *Snapshot            `json:"snapshot,omitempty"`
+	ChangeBroker        *ChangeBroker        `json:"change_broker,omitempty"`
+	UnregisterBroker    *UnregisterBroker    `json:"unregister_broker,omitempty"`
+	AllocateNodeID      *AllocateNodeID      `json:"allocate_node_id,omitempty"`
+	AlterPartitions     *AlterPartitions     `json:"alter_partitions,omitempty"`
+	ElectLeaders        *ElectLeaders        `json:"elect_leaders,omitempty"`
+	AssignReplicas      *AssignReplicas      `json:"assign_replicas,omitempty"`
 }
 
 // InitCluster gives a new cluster its id. The first one wins; later ones change nothing.
@@ -52,8 +58,8 @@ type InitCluster struct {
 	ClusterID string `json:"cluster_id"`
 }
 
-// RegisterBroker says that a broker has started (again) at an address. It raises the leader epoch of every partition
-// that the broker leads.
+// RegisterBroker says that a broker has started (again) at an address. What it led before is led by another in-sync replica,
+// or by itself in a new leader epoch. It is fenced if any other broker is registered.
 type RegisterBroker struct {
 	ID   int32  `json:"id"`
 	Host string `json:"host,omitempty"`
@@ -97,35 +103,114 @@ type AllocateProducerIDs struct {
 	Count  int64 `json:"count"`
 }
 
-// versioned is a command as it is written.
+// ChangeBroker changes the state of a broker that has registered Generation times, and no more.
+type ChangeBroker struct {
+	ID         int32       `json:"id"`
+	Generation int64       `json:"generation"`
+	To         BrokerState `json:"to"`
+}
+
+// UnregisterBroker forgets a broker that is not active and holds no replica.
+type UnregisterBroker struct {
+	ID int32 `json:"id"`
+}
+
+// AllocateNodeID takes a node id that was never taken nor registered: Want, or the next one if Want is 0. The result is the id.
+type AllocateNodeID struct {
+	Want int32 `json:"want,omitempty"`
+}
+
+// AlterPartitions changes in-sync sets of partitions that Broker, in its present Generation, leads. Each change is taken or
+// refused for itself.
+type AlterPartitions struct {
+	Broker     int32       `json:"broker"`
+	Generation int64       `json:"generation"`
+	Changes    []ISRChange `json:"changes"`
+}
+
+// ISRChange is the in-sync set that a leader wants. It is refused unless both epochs are the present ones and every new member
+// is an active replica of the named generation.
+type ISRChange struct {
+	ID             ID      `json:"id"`
+	Partition      int32   `json:"partition"`
+	LeaderEpoch    int32   `json:"leader_epoch"`
+	PartitionEpoch int32   `json:"partition_epoch"`
+	ISR            []int32 `json:"isr"`
+	Generations    []int64 `json:"generations"` // of the brokers in ISR, in the same order
+}
+
+// PartitionRef names a partition.
+type PartitionRef struct {
+	ID        ID    `json:"id"`
+	Partition int32 `json:"partition"`
+}
+
+// ElectLeaders elects leaders of the partitions named, or of all. Each is changed or refused for itself.
+type ElectLeaders struct {
+	How        Election       `json:"how"`
+	Partitions []PartitionRef `json:"partitions,omitempty"` // none: all
+}
+
+// Election says who is to lead.
+type Election string
+
+// The elections.
+const (
+	ElectPreferred Election = "preferred" // the first replica, if it is active and in sync
+	ElectUnclean   Election = "unclean"   // the first active replica of a partition without leader, which may lose records
+)
+
+// AssignReplicas moves partitions to other replicas. Each change is taken or refused for itself.
+type AssignReplicas struct {
+	Changes []Assignment `json:"changes"`
+}
+
+// Assignment is where a partition is to live, its preferred leader first; without replicas it ends a move under way.
+type Assignment struct {
+	ID        ID      `json:"id"`
+	Partition int32   `json:"partition"`
+	Replicas  []int32 `json:"replicas,omitempty"`
+}
+
+// versioned is a command as it is written. By names the proposal, so that its proposer knows it again; entries before there were
+// several nodes have none.
 type versioned struct {
-	V int `json:"v"`
+	V  int    `json:"v"`
+	By string `json:"by,omitempty"`
 	Command
 }
 
-// Encode is the command's bytes in the log.
-func (c Command) Encode() ([]byte, error) {
+// Encode is the command's bytes in the log, without the name of a proposal.
+func (c Command) Encode() ([]byte, error) { return c.encodeBy("") }
+
+func (c Command) encodeBy(by string) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return json.Marshal(versioned{V: commandVersion, Command: c})
+	return json.Marshal(versioned{V: commandVersion, By: by, Command: c})
 }
 
 // Decode reads what Encode wrote. The command shares nothing with b.
 func Decode(b []byte) (Command, error) {
+	c, _, err := decodeBy(b)
+	return c, err
+}
+
+// decodeBy is Decode, with the proposal's name.
+func decodeBy(b []byte) (c Command, by string, err error) {
 	var v versioned
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&v); err != nil {
-		return Command{}, fmt.Errorf("%w: %w", ErrVersion, err)
+		return Command{}, "", fmt.Errorf("%w: %w", ErrVersion, err)
 	}
 	if dec.More() {
-		return Command{}, fmt.Errorf("%w: bytes after the command", ErrVersion)
+		return Command{}, "", fmt.Errorf("%w: bytes after the command", ErrVersion)
 	}
 	if v.V != commandVersion {
-		return Command{}, fmt.Errorf("%w: version %d, known is %d", ErrVersion, v.V, commandVersion)
+		return Command{}, "", fmt.Errorf("%w: version %d, known is %d", ErrVersion, v.V, commandVersion)
 	}
-	return v.Command, v.Command.check()
+	return v.Command, v.By, v.Command.check()
 }
 
 // check reports a command that isn't exactly one change, or whose numbers make no sense.
@@ -134,6 +219,8 @@ func (c Command) check() error {
 	for _, set := range []bool{
 		c.InitCluster != nil, c.RegisterBroker != nil, c.CreateTopic != nil, c.AddPartitions != nil,
 		c.DeleteTopic != nil, c.AlterTopicConfigs != nil, c.AllocateProducerIDs != nil, c.Snapshot != nil,
+		c.ChangeBroker != nil, c.UnregisterBroker != nil, c.AllocateNodeID != nil, c.AlterPartitions != nil,
+		c.ElectLeaders != nil, c.AssignReplicas != nil,
 	} {
 		if set {
 			kinds++
@@ -142,24 +229,37 @@ func (c Command) check() error {
 	if kinds != 1 {
 		return fmt.Errorf("%w: %d changes in one", ErrVersion, kinds)
 	}
-	if t := c.CreateTopic; t != nil {
-		if t.Name == "" {
+	switch {
+	case c.CreateTopic != nil:
+		if c.CreateTopic.Name == "" {
 			return fmt.Errorf("%w: a topic without a name", ErrVersion)
 		}
-		if err := checkReplicas(t.Replicas); err != nil {
-			return err
+		return checkReplicas(c.CreateTopic.Replicas)
+	case c.AddPartitions != nil:
+		return checkReplicas(c.AddPartitions.Replicas)
+	case c.Snapshot != nil:
+		return c.Snapshot.check()
+	case c.AllocateProducerIDs != nil && c.AllocateProducerIDs.Count < 1:
+		return fmt.Errorf("%w: %d producer ids", ErrVersion, c.AllocateProducerIDs.Count)
+	}
+	return c.checkCluster()
+}
+
+// checkCluster is check for the commands that speak of several brokers.
+func (c Command) checkCluster() error {
+	switch {
+	case c.ChangeBroker != nil && !c.ChangeBroker.To.known():
+		return fmt.Errorf("%w: broker state %q", ErrVersion, c.ChangeBroker.To)
+	case c.AllocateNodeID != nil && c.AllocateNodeID.Want < 0:
+		return fmt.Errorf("%w: node id %d", ErrVersion, c.AllocateNodeID.Want)
+	case c.AlterPartitions != nil:
+		for _, a := range c.AlterPartitions.Changes {
+			if len(a.ISR) == 0 || len(a.ISR) != len(a.Generations) {
+				return fmt.Errorf("%w: in-sync set %v of generations %v", ErrVersion, a.ISR, a.Generations)
+			}
 		}
-	}
-	if a := c.AddPartitions; a != nil {
-		if err := checkReplicas(a.Replicas); err != nil {
-			return err
-		}
-	}
-	if s := c.Snapshot; s != nil {
-		return s.check()
-	}
-	if a := c.AllocateProducerIDs; a != nil && a.Count < 1 {
-		return fmt.Errorf("%w: %d producer ids", ErrVersion, a.Count)
+	case c.ElectLeaders != nil && c.ElectLeaders.How != ElectPreferred && c.ElectLeaders.How != ElectUnclean:
+		return fmt.Errorf("%w: election %q", ErrVersion, c.ElectLeaders.How)
 	}
 	return nil
 }

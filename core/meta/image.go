@@ -13,6 +13,11 @@ var (
 	ErrUnknownTopic = errors.New("no such topic")
 	ErrPartitions   = errors.New("topic has another number of partitions by now")
 	ErrExhausted    = errors.New("producer ids are used up")
+	ErrNoReplica    = errors.New("no replica is on an active broker")
+	ErrUnknownNode  = errors.New("no such broker")
+	ErrStaleBroker  = errors.New("the broker has started again since")
+	ErrInUse        = errors.New("the broker is in use")
+	ErrNodeID       = errors.New("node id is or was in use")
 )
 
 // Topic is one topic. It is immutable.
@@ -23,23 +28,6 @@ type Topic struct {
 	Configs    map[string]string // only what was set; defaults are the broker's
 }
 
-// Partition is where a partition lives.
-type Partition struct {
-	Leader      int32
-	LeaderEpoch int32
-	Replicas    []int32
-	ISR         []int32
-}
-
-// Broker is a node as it registered last.
-type Broker struct {
-	ID         int32
-	Host       string
-	Port       int32
-	Rack       string
-	Generation int64 // how often it has registered
-}
-
 // Image is the metadata at one point of the log. Its zero value isn't usable: NewImage. It has no lock.
 type Image struct {
 	clusterID      string
@@ -48,6 +36,7 @@ type Image struct {
 	byID           map[ID]*Topic
 	partitions     int
 	nextProducerID int64
+	nextNodeID     int32 // above every id that was ever registered or given
 
 	loading *Image // of the snapshot whose parts are being applied, else nil
 	loaded  int    // parts
@@ -55,15 +44,19 @@ type Image struct {
 
 // NewImage is the metadata before the first command.
 func NewImage() *Image {
-	return &Image{brokers: make(map[int32]Broker), byName: make(map[string]*Topic), byID: make(map[ID]*Topic)}
+	return &Image{brokers: make(map[int32]Broker), byName: make(map[string]*Topic), byID: make(map[ID]*Topic), nextNodeID: 1}
 }
 
 // Result is what applying a command gave.
 type Result struct {
-	Topic           *Topic // CreateTopic: the new one; AddPartitions: the changed one; DeleteTopic: the one that is gone; AlterTopicConfigs: the changed one
-	FirstProducerID int64  // AllocateProducerIDs
-	Raised          bool   // RegisterBroker: leader epochs have changed
-	Snapshot        bool   // Snapshot: it was the last part, and all were there
+	Topic           *Topic   // CreateTopic: the new one; AddPartitions: the changed one; DeleteTopic: the one that is gone; AlterTopicConfigs: the changed one
+	Changed         []*Topic // all other commands: topics with partitions that have changed, by name
+	FirstProducerID int64    // AllocateProducerIDs
+	NodeID          int32    // AllocateNodeID
+	Generation      int64    // RegisterBroker
+	Refused         []error  // AlterPartitions, ElectLeaders, AssignReplicas: for each change named, nil or why it was not made
+	Snapshot        bool     // Snapshot: it was the last part, and all were there
+	Jumped          bool     // with Snapshot: the image was older than the log's start, and anything may have changed
 }
 
 // Apply changes the image by one command. With an error, nothing has changed.
@@ -78,8 +71,6 @@ func (m *Image) Apply(c Command) (Result, error) {
 			m.clusterID = c.InitCluster.ClusterID
 		}
 		return Result{}, nil
-	case c.RegisterBroker != nil:
-		return m.registerBroker(c.RegisterBroker), nil
 	case c.CreateTopic != nil:
 		return m.createTopic(c.CreateTopic)
 	case c.AddPartitions != nil:
@@ -90,38 +81,22 @@ func (m *Image) Apply(c Command) (Result, error) {
 		return m.alterTopicConfigs(c.AlterTopicConfigs)
 	case c.AllocateProducerIDs != nil:
 		return m.allocateProducerIDs(c.AllocateProducerIDs)
+	case c.RegisterBroker != nil:
+		return m.registerBroker(c.RegisterBroker), nil
+	case c.ChangeBroker != nil:
+		return m.changeBroker(c.ChangeBroker)
+	case c.UnregisterBroker != nil:
+		return m.unregisterBroker(c.UnregisterBroker)
+	case c.AllocateNodeID != nil:
+		return m.allocateNodeID(c.AllocateNodeID)
+	case c.AlterPartitions != nil:
+		return m.alterPartitions(c.AlterPartitions)
+	case c.ElectLeaders != nil:
+		return m.electLeaders(c.ElectLeaders), nil
+	case c.AssignReplicas != nil:
+		return m.assignReplicas(c.AssignReplicas), nil
 	}
 	return Result{}, fmt.Errorf("%w: empty", ErrVersion)
-}
-
-func (m *Image) registerBroker(r *RegisterBroker) Result {
-	b := m.brokers[r.ID]
-	m.brokers[r.ID] = Broker{ID: r.ID, Host: r.Host, Port: r.Port, Rack: r.Rack, Generation: b.Generation + 1}
-	raised := false
-	for _, t := range m.byName {
-		if next := t.withEpochsRaised(r.ID); next != t {
-			m.put(next)
-			raised = true
-		}
-	}
-	return Result{Raised: raised}
-}
-
-// withEpochsRaised is t with a new leader epoch wherever leader leads, or t itself.
-func (t *Topic) withEpochsRaised(leader int32) *Topic {
-	next := t
-	for i, p := range t.Partitions {
-		if p.Leader != leader {
-			continue
-		}
-		if next == t {
-			clone := *t
-			clone.Partitions = slices.Clone(t.Partitions)
-			next = &clone
-		}
-		next.Partitions[i].LeaderEpoch = p.LeaderEpoch + 1
-	}
-	return next
 }
 
 func (m *Image) createTopic(c *CreateTopic) (Result, error) {
@@ -131,20 +106,31 @@ func (m *Image) createTopic(c *CreateTopic) (Result, error) {
 	if m.byID[c.ID] != nil {
 		return Result{}, fmt.Errorf("create topic %q: its id is taken: %w", c.Name, ErrTopicExists)
 	}
-	t := &Topic{ID: c.ID, Name: c.Name, Partitions: placed(nil, c.Replicas), Configs: maps.Clone(c.Configs)}
+	partitions, err := m.placed(nil, c.Replicas)
+	if err != nil {
+		return Result{}, fmt.Errorf("create topic %q: %w", c.Name, err)
+	}
+	t := &Topic{ID: c.ID, Name: c.Name, Partitions: partitions, Configs: maps.Clone(c.Configs)}
 	m.put(t)
 	m.partitions += len(t.Partitions)
 	return Result{Topic: t}, nil
 }
 
-// placed is partitions with new ones behind them.
-func placed(partitions []Partition, replicas [][]int32) []Partition {
+// placed is partitions with new ones behind them, each in sync on those of its replicas that are active.
+func (m *Image) placed(partitions []Partition, replicas [][]int32) ([]Partition, error) {
 	all := make([]Partition, len(partitions), len(partitions)+len(replicas))
 	copy(all, partitions)
 	for _, r := range replicas {
-		all = append(all, Partition{Leader: r[0], Replicas: r, ISR: r})
+		isr := r
+		if slices.ContainsFunc(r, func(id int32) bool { return !m.isActive(id) }) {
+			isr = slices.DeleteFunc(slices.Clone(r), func(id int32) bool { return !m.isActive(id) })
+		}
+		if len(isr) == 0 {
+			return nil, fmt.Errorf("partition %d on %v: %w", len(all), r, ErrNoReplica)
+		}
+		all = append(all, Partition{Leader: isr[0], Replicas: r, ISR: isr})
 	}
-	return all
+	return all, nil
 }
 
 func (m *Image) addPartitions(c *AddPartitions) (Result, error) {
@@ -155,8 +141,12 @@ func (m *Image) addPartitions(c *AddPartitions) (Result, error) {
 	if len(t.Partitions) != c.From {
 		return Result{}, fmt.Errorf("add partitions to topic %q: %w: %d", t.Name, ErrPartitions, len(t.Partitions))
 	}
+	partitions, err := m.placed(t.Partitions, c.Replicas)
+	if err != nil {
+		return Result{}, fmt.Errorf("add partitions to topic %q: %w", t.Name, err)
+	}
 	next := *t
-	next.Partitions = placed(t.Partitions, c.Replicas)
+	next.Partitions = partitions
 	m.put(&next)
 	m.partitions += len(c.Replicas)
 	return Result{Topic: &next}, nil
@@ -225,21 +215,6 @@ func (m *Image) Topics() []*Topic {
 
 // PartitionCount is the number of partitions of all topics.
 func (m *Image) PartitionCount() int { return m.partitions }
-
-// Broker is a broker that has registered.
-func (m *Image) Broker(id int32) (Broker, bool) {
-	b, ok := m.brokers[id]
-	return b, ok
-}
-
-// Brokers is every broker that has registered, by id.
-func (m *Image) Brokers() []Broker {
-	brokers := make([]Broker, 0, len(m.brokers))
-	for _, id := range slices.Sorted(maps.Keys(m.brokers)) {
-		brokers = append(brokers, m.brokers[id])
-	}
-	return brokers
-}
 
 // NextProducerID is the first producer id that nobody has been given.
 func (m *Image) NextProducerID() int64 { return m.nextProducerID }

@@ -20,14 +20,40 @@ func every() []Command {
 		{InitCluster: &InitCluster{ClusterID: "MkU3OEVBNTcwNTJENDM2Qg"}},
 		{RegisterBroker: &RegisterBroker{ID: 1, Host: "127.0.0.1", Port: 9092, Rack: "a"}},
 		{RegisterBroker: &RegisterBroker{ID: 2}},
+		{ChangeBroker: &ChangeBroker{ID: 2, Generation: 1, To: BrokerActive}},
 		{CreateTopic: &CreateTopic{ID: ID{1, 2}, Name: "orders", Replicas: [][]int32{{1}, {1, 2}}, Configs: map[string]string{"b": "2", "a": "1"}}},
 		{CreateTopic: &CreateTopic{ID: ID{3}, Name: "plain", Replicas: [][]int32{{2}}}},
 		{AddPartitions: &AddPartitions{ID: ID{1, 2}, From: 2, Replicas: [][]int32{{2, 1}}}},
 		{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{1, 2}, Remove: []string{"a"}, Set: map[string]string{"retention.ms": "5"}}},
 		{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{3}, Clear: true, Set: map[string]string{"retention.ms": "5"}}},
 		{AllocateProducerIDs: &AllocateProducerIDs{Broker: 1, Count: 1000}},
+		{AlterPartitions: &AlterPartitions{Broker: 1, Generation: 1, Changes: []ISRChange{
+			{ID: ID{1, 2}, Partition: 1, ISR: []int32{1}, Generations: []int64{1}},
+		}}},
+		{ElectLeaders: &ElectLeaders{How: ElectPreferred}},
+		{ElectLeaders: &ElectLeaders{How: ElectUnclean, Partitions: []PartitionRef{{ID: ID{1, 2}, Partition: 2}}}},
+		{AssignReplicas: &AssignReplicas{Changes: []Assignment{{ID: ID{1, 2}, Replicas: []int32{2}}, {ID: ID{1, 2}, Partition: 1}}}},
+		{AllocateNodeID: &AllocateNodeID{}},
+		{AllocateNodeID: &AllocateNodeID{Want: 7}},
+		{RegisterBroker: &RegisterBroker{ID: 8}},
+		{UnregisterBroker: &UnregisterBroker{ID: 8}},
+		{ChangeBroker: &ChangeBroker{ID: 2, Generation: 1, To: BrokerLeaving}},
+		{ChangeBroker: &ChangeBroker{ID: 2, Generation: 1, To: BrokerFenced}},
 		{DeleteTopic: &DeleteTopic{ID: ID{3}}},
 	}
+}
+
+// started is an image with active brokers of these ids, each in its first generation.
+func started(t testing.TB, ids ...int32) *Image {
+	m := NewImage()
+	for _, id := range ids {
+		for _, c := range []Command{{RegisterBroker: &RegisterBroker{ID: id}}, {ChangeBroker: &ChangeBroker{ID: id, Generation: 1}}} {
+			if _, err := m.Apply(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return m
 }
 
 // written is every command in every form, those of a snapshot too.
@@ -82,6 +108,10 @@ func TestRefusedCommands(t *testing.T) {
 		`{"v":1,"create_topic":{"id":"01000000000000000000000000000000","name":"x","replicas":[]}}`,
 		`{"v":1,"create_topic":{"id":"01000000000000000000000000000000","name":"x","replicas":[[]]}}`,
 		`{"v":1,"allocate_producer_ids":{"broker":1,"count":0}}`,
+		`{"v":1,"change_broker":{"id":1,"generation":1,"to":"asleep"}}`, `{"v":1,"elect_leaders":{"how":"by lot"}}`,
+		`{"v":1,"alter_partitions":{"broker":1,"generation":1,"changes":[{"id":"01000000000000000000000000000000","partition":0,"isr":[],"generations":[]}]}}`,
+		`{"v":1,"alter_partitions":{"broker":1,"generation":1,"changes":[{"id":"01000000000000000000000000000000","partition":0,"isr":[1],"generations":[]}]}}`,
+		`{"v":1,"allocate_node_id":{"want":-1}}`,
 		`{"v":1,"snapshot":{"part":2,"of":2}}`, `{"v":1,"snapshot":{"part":-1,"of":2}}`, `{"v":1,"snapshot":{}}`,
 	} {
 		if c, err := Decode([]byte(text)); err == nil {
@@ -148,15 +178,17 @@ func TestImage(t *testing.T) {
 }
 
 func TestRegistrationRaisesEpochsOfTheLeaderOnly(t *testing.T) {
-	m := NewImage()
-	apply(t, m, Command{CreateTopic: &CreateTopic{ID: ID{1}, Name: "x", Replicas: [][]int32{{1, 2}, {2, 1}}}})
+	m := started(t, 1)
+	apply(t, m, Command{CreateTopic: &CreateTopic{ID: ID{1}, Name: "x", Replicas: [][]int32{{1}, {2, 1}}}})
 	before := m.Topic("x")
-	if r := apply(t, m, Command{RegisterBroker: &RegisterBroker{ID: 1}}); !r.Raised {
-		t.Error("no epoch was raised")
+	if r := apply(t, m, Command{RegisterBroker: &RegisterBroker{ID: 1}}); len(r.Changed) != 1 || r.Generation != 2 {
+		t.Errorf("%+v", r)
 	}
 	after := m.Topic("x")
-	if after.Partitions[0].LeaderEpoch != 1 || after.Partitions[1].LeaderEpoch != 0 {
-		t.Errorf("epochs %+v", after.Partitions)
+	for i, p := range after.Partitions {
+		if p.Leader != 1 || p.LeaderEpoch != 1 || p.PartitionEpoch != 1 {
+			t.Errorf("%d: %+v", i, p)
+		}
 	}
 	if before.Partitions[0].LeaderEpoch != 0 {
 		t.Error("a topic that was seen has changed")
@@ -164,16 +196,19 @@ func TestRegistrationRaisesEpochsOfTheLeaderOnly(t *testing.T) {
 	if m.TopicByID(ID{1}) != after {
 		t.Error("the two indexes differ")
 	}
-	if r := apply(t, m, Command{RegisterBroker: &RegisterBroker{ID: 3}}); r.Raised {
-		t.Error("a broker that leads nothing raised an epoch")
+	if r := apply(t, m, Command{RegisterBroker: &RegisterBroker{ID: 3}}); len(r.Changed) != 0 || r.Generation != 1 {
+		t.Errorf("a broker that leads nothing: %+v", r)
 	}
-	if b, _ := m.Broker(1); b.Generation != 1 {
-		t.Errorf("generation %d", b.Generation)
+	if b, _ := m.Broker(1); b.Generation != 2 || b.State != BrokerActive {
+		t.Errorf("%+v", b)
+	}
+	if b, _ := m.Broker(3); b.State != BrokerFenced {
+		t.Errorf("a second broker is active before it says that it is ready: %+v", b)
 	}
 }
 
 func TestFailedCommandsChangeNothing(t *testing.T) {
-	m := NewImage()
+	m := started(t, 1)
 	create := Command{CreateTopic: &CreateTopic{ID: ID{1}, Name: "x", Replicas: [][]int32{{1}}}}
 	apply(t, m, create)
 	for name, tc := range map[string]struct {
@@ -186,6 +221,12 @@ func TestFailedCommandsChangeNothing(t *testing.T) {
 		"unknown config": {Command{AlterTopicConfigs: &AlterTopicConfigs{ID: ID{9}}}, ErrUnknownTopic},
 		"grown by now":   {Command{AddPartitions: &AddPartitions{ID: ID{1}, From: 2, Replicas: [][]int32{{1}}}}, ErrPartitions},
 		"none to grow":   {Command{AddPartitions: &AddPartitions{ID: ID{7}, From: 1, Replicas: [][]int32{{1}}}}, ErrUnknownTopic},
+		"nobody there":   {Command{CreateTopic: &CreateTopic{ID: ID{2}, Name: "y", Replicas: [][]int32{{1}, {2, 3}}}}, ErrNoReplica},
+		"older start":    {Command{ChangeBroker: &ChangeBroker{ID: 1, Generation: 0, To: BrokerFenced}}, ErrStaleBroker},
+		"unknown broker": {Command{ChangeBroker: &ChangeBroker{ID: 2, Generation: 1}}, ErrUnknownNode},
+		"active broker":  {Command{UnregisterBroker: &UnregisterBroker{ID: 1}}, ErrInUse},
+		"used id":        {Command{AllocateNodeID: &AllocateNodeID{Want: 1}}, ErrNodeID},
+		"stale leader":   {Command{AlterPartitions: &AlterPartitions{Broker: 1, Generation: 2}}, ErrStaleBroker},
 		"exhausted":      {Command{AllocateProducerIDs: &AllocateProducerIDs{Count: 1<<63 - 1}}, ErrExhausted},
 		"empty":          {Command{}, ErrVersion},
 	} {

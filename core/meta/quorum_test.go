@@ -50,6 +50,9 @@ func TestCommandsAreAppliedInOrderWhenTheyAreDurable(t *testing.T) {
 	s := openStore(t, dir)
 	var applied []string
 	q, err := Open(Options{Store: s, MaxCommandBytes: 1 << 10, Applied: func(m *Image, c Command, r Result) {
+		if c.RegisterBroker != nil {
+			return
+		}
 		if (m.Topic(r.Topic.Name) == nil) != (c.DeleteTopic != nil) {
 			t.Error("applied is called before the image has changed")
 		}
@@ -58,6 +61,7 @@ func TestCommandsAreAppliedInOrderWhenTheyAreDurable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	q.Propose(Command{RegisterBroker: &RegisterBroker{ID: 1}}, time.Now(), func(Result, error) {})
 	var answers []string
 	propose := func(c Command) {
 		q.Propose(c, time.Now(), func(r Result, err error) {

@@ -21,6 +21,7 @@ type Snapshot struct {
 	ClusterID      string           `json:"cluster_id,omitempty"`
 	Brokers        []SnapshotBroker `json:"brokers,omitempty"`
 	NextProducerID int64            `json:"next_producer_id,omitempty"`
+	NextNodeID     int32            `json:"next_node_id,omitempty"`
 	Topics         []SnapshotTopic  `json:"topics,omitempty"`
 }
 
@@ -31,6 +32,8 @@ type SnapshotBroker struct {
 	Port       int32  `json:"port,omitempty"`
 	Rack       string `json:"rack,omitempty"`
 	Generation int64  `json:"generation"`
+
+	State BrokerState `json:"state,omitempty"`
 }
 
 // SnapshotTopic is a Topic, or the next partitions of one.
@@ -47,6 +50,10 @@ type SnapshotPartition struct {
 	LeaderEpoch int32   `json:"leader_epoch,omitempty"`
 	Replicas    []int32 `json:"replicas"`
 	ISR         []int32 `json:"isr"`
+
+	PartitionEpoch int32   `json:"partition_epoch,omitempty"`
+	Adding         []int32 `json:"adding,omitempty"`
+	Removing       []int32 `json:"removing,omitempty"`
 }
 
 // defaultPerPart is how many partitions one part has at most.
@@ -54,7 +61,7 @@ const defaultPerPart = 2000
 
 // snapshot is the image as commands, with at most perPart partitions in each; a topic without any counts as one.
 func (m *Image) snapshot(perPart int) []Command {
-	first := &Snapshot{ClusterID: m.clusterID, NextProducerID: m.nextProducerID}
+	first := &Snapshot{ClusterID: m.clusterID, NextProducerID: m.nextProducerID, NextNodeID: m.nextNodeID}
 	for _, b := range m.Brokers() {
 		first.Brokers = append(first.Brokers, SnapshotBroker(b))
 	}
@@ -99,8 +106,10 @@ func (m *Image) applySnapshot(s *Snapshot) Result {
 	m.loaded++
 	if s.Part == 0 {
 		next.clusterID, next.nextProducerID = s.ClusterID, s.NextProducerID
+		next.nextNodeID = max(1, s.NextNodeID)
 		for _, b := range s.Brokers {
 			next.brokers[b.ID] = Broker(b)
+			next.nextNodeID = max(next.nextNodeID, b.ID+1) // snapshots before there were several nodes don't say it
 		}
 	}
 	for i := range s.Topics {

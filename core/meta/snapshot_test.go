@@ -45,7 +45,7 @@ func TestSnapshotIsTheImage(t *testing.T) {
 	if len(parts) != 4 {
 		t.Errorf("%d parts", len(parts))
 	}
-	other := NewImage()
+	other := started(t, 1)
 	apply(t, other, create(77)) // what was before doesn't matter
 	for i, c := range parts {
 		b, err := c.Encode()
@@ -70,7 +70,7 @@ func TestSnapshotIsTheImage(t *testing.T) {
 
 // TestSnapshotCutShort: without its last part, or with a command between, a snapshot means nothing.
 func TestSnapshotCutShort(t *testing.T) {
-	m := NewImage()
+	m := started(t, 1)
 	for i := range defaultPerPart + 10 {
 		apply(t, m, Command{CreateTopic: &CreateTopic{ID: ID{byte(i), byte(i >> 8), 1}, Name: fmt.Sprint(i), Replicas: [][]int32{{1}}}})
 	}
@@ -81,7 +81,7 @@ func TestSnapshotCutShort(t *testing.T) {
 		"no head":     {parts[1]},
 		"twice begun": {parts[1], parts[0]},
 	} {
-		other := NewImage()
+		other := started(t, 1)
 		apply(t, other, create(0))
 		for _, c := range cs {
 			if r := apply(t, other, c); r.Snapshot {
@@ -92,7 +92,7 @@ func TestSnapshotCutShort(t *testing.T) {
 			t.Errorf("%s: the image has changed", name)
 		}
 	}
-	other := NewImage()
+	other := started(t, 1)
 	for _, c := range []Command{parts[0], create(0), parts[0], parts[1]} {
 		apply(t, other, c)
 	}
@@ -125,7 +125,7 @@ type indexed struct {
 func (r *snapshotRun) command() Command {
 	id := ID{byte(r.rng.IntN(8)), 5}
 	name := fmt.Sprintf("t%d", id[0])
-	switch r.rng.IntN(12) {
+	switch r.rng.IntN(14) {
 	case 0, 1, 2:
 		c := &CreateTopic{ID: id, Name: name, Configs: map[string]string{"a": fmt.Sprint(r.rng.IntN(9))}}
 		for range 1 + r.rng.IntN(3*r.every) {
@@ -139,7 +139,9 @@ func (r *snapshotRun) command() Command {
 	case 5:
 		return Command{AllocateProducerIDs: &AllocateProducerIDs{Broker: 1, Count: 10}}
 	case 6:
-		return Command{AddPartitions: &AddPartitions{ID: id, From: 1, Replicas: [][]int32{{2}}}}
+		return Command{AddPartitions: &AddPartitions{ID: id, From: 1, Replicas: [][]int32{{2, 1}}}}
+	case 7, 8:
+		return Command{ChangeBroker: &ChangeBroker{ID: 1 + int32(r.rng.IntN(2)), Generation: 1 + int64(r.rng.IntN(5))}}
 	default:
 		return Command{AlterTopicConfigs: &AlterTopicConfigs{ID: id, Set: map[string]string{"b": fmt.Sprint(r.rng.IntN(100))}}}
 	}
@@ -248,7 +250,7 @@ func TestSnapshotsSurviveCrashes(t *testing.T) {
 
 // BenchmarkOpen is the start with 100,000 partitions in 1000 topics after a long life.
 func BenchmarkOpen(b *testing.B) {
-	m := NewImage()
+	m := started(b, 1)
 	for i := range 1000 {
 		c := &CreateTopic{ID: ID{byte(i), byte(i >> 8)}, Name: fmt.Sprint("topic-", i)}
 		for range 100 {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,11 +147,11 @@ func TestVerifyFindsWrongAnswers(t *testing.T) {
 	}
 	defer cluster.Close()
 	addr, ctx := cluster.ListenAddrs()[0], t.Context()
-	if err := createTopic(ctx, addr, 2); err != nil {
+	if err := createTopic(ctx, addr, 2, 1); err != nil {
 		t.Fatal(err)
 	}
 	l := newLoad(2, 64)
-	if _, err := l.flood(ctx, addr, 20*time.Millisecond); err != nil {
+	if _, err := l.flood(ctx, addr, 20*time.Millisecond, math.MaxInt); err != nil {
 		t.Fatal(err)
 	}
 	if due, err := l.openLoop(ctx, addr, 1000, 50*time.Millisecond); err != nil || len(due) == 0 || due[0] <= 0 {
@@ -174,7 +176,7 @@ func TestVerifyFindsWrongAnswers(t *testing.T) {
 		t.Errorf("a lost record passes: %v", err)
 	}
 	l.acked[0]--
-	cl, err := producer(addr, 0)
+	cl, err := producer(addr, 0, bufferBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,10 +243,10 @@ func TestAnswersOnlyFromABroker(t *testing.T) {
 }
 
 func TestEveryNamedScenarioIsThere(t *testing.T) {
-	if n := len(peerNames()); n != 8 {
-		t.Errorf("%d scenarios beside peers: %v", n, peerNames())
+	if n, long := len(peerScenarios()), len(longScenarios()); n != 10 || long != 5 {
+		t.Errorf("%d scenarios of the hour, %d longer ones", n, long)
 	}
-	for _, sc := range append(peerScenarios(), limitScenarios()...) {
+	for _, sc := range slices.Concat(peerScenarios(), longScenarios(), limitScenarios()) {
 		names := map[string]bool{}
 		for _, sd := range sc.sides {
 			names[sd.Name] = true
@@ -254,12 +256,12 @@ func TestEveryNamedScenarioIsThere(t *testing.T) {
 				t.Errorf("%s compares %v, which are not its sides", sc.name, p)
 			}
 		}
-		if sc.measure == nil && sc.notBuilt == "" {
+		if sc.measure == nil && sc.absent == nil {
 			t.Errorf("%s does nothing", sc.name)
 		}
 	}
 	b := &bench{store: filepath.Join(t.TempDir(), "store"), seconds: 2, rounds: 1, out: &bytes.Buffer{}}
-	if err := b.compareNamed(t.Context(), setPeers, peerScenarios(), "nonsense", peerNames()); err == nil || !strings.Contains(err.Error(), "produce-1k") {
+	if err := b.compareNamed(t.Context(), setPeers, peerScenarios(), "nonsense", namesOf(peerScenarios())); err == nil || !strings.Contains(err.Error(), "produce-1k") {
 		t.Errorf("an unknown name is not answered by the known ones: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ func kafkaSynced() side {
 }
 func kfakeOS() side { return side{"kfake, page cache", kindKfake, nil} }
 
-// peerScenarios are the eight that make bench-peers runs. Each compares like with like, and holds an A/A control.
+// peerScenarios are those that make bench-peers runs, within the hour. Each compares like with like, and holds an A/A control.
 func peerScenarios() []scenario {
 	logSides := []side{weirOS("weir, page cache"), kafkaOS(), weirSynced("weir, synced"), kafkaSynced(), weirOS("weir again")}
 	logPairs := []pair{{"weir, page cache", "kafka, page cache"}, {"weir, synced", "kafka, synced"}, {"weir, page cache", "weir again"}}
@@ -31,7 +31,9 @@ func peerScenarios() []scenario {
 			[]pair{{"weir, synced", "kafka, synced"}, {"weir, synced", "weir again"}, {"weir, synced", "kafka, page cache"}}),
 		partitionsScenario(1000, plain, plainPairs),
 		idleScenario(usual, usualPairs),
-		captureScenario(usual, usualPairs),
+		postgresScenario(usual, usualPairs),
+		mysqlDialect().scenario(usual, usualPairs),
+		mariadbDialect().scenario(usual, usualPairs),
 		fileScenario(usual, usualPairs),
 		mirrorScenario(weirSynced("weir"), "MirrorMaker 2"),
 	}
@@ -44,12 +46,20 @@ func limitScenarios() []scenario {
 	}
 }
 
-// later are scenarios that are wanted and not written yet; SCENARIO=all tells of them.
-func later() map[string]string {
-	const missing = "not run: no scenario yet"
-	return map[string]string{
-		"partitions-10000": missing, "start-after-kill": missing, "mysql": "not run: weir has no MySQL connector yet",
-		"s3": missing, "opensearch": missing, "three-brokers": "not run: weir runs on one node yet",
+// longScenarios are those that SCENARIO=all adds.
+func longScenarios() []scenario {
+	alone := []side{weirSynced("weir"), weirSynced("weir again")}
+	alonePairs := []pair{{"weir", "weir again"}}
+	usual := []side{weirSynced("weir"), {"kafka", kindKafka, nil}, weirSynced("weir again")}
+	usualPairs := []pair{{"weir", "kafka"}, {"weir", "weir again"}}
+	three := []string{"min.insync.replicas=2"}
+	return []scenario{
+		partitionsScenario(10_000, []side{weirOS("weir, page cache"), kafkaOS(), weirOS("weir again")},
+			[]pair{{"weir, page cache", "kafka, page cache"}, {"weir, page cache", "weir again"}}),
+		restartScenario(usual, usualPairs),
+		s3Scenario(alone, alonePairs),
+		opensearchScenario(alone, alonePairs),
+		brokersScenario([]side{{"weir", kindWeir, nil}, {"kafka", kindKafka, three}, {"weir again", kindWeir, nil}}, usualPairs),
 	}
 }
 
@@ -58,12 +68,11 @@ func (b *bench) measurements() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{"idle": b.idle, "produce": b.produce, "postgres": b.changes}
 }
 
-// limitNames and peerNames are in the order of the reports.
+// limitNames are in the order of the reports.
 func limitNames() []string { return []string{"idle", "produce", "postgres", "produce-1k"} }
 
-func peerNames() []string {
-	var names []string
-	for _, sc := range peerScenarios() {
+func namesOf(catalog []scenario) (names []string) {
+	for _, sc := range catalog {
 		names = append(names, sc.name)
 	}
 	return names
@@ -88,23 +97,18 @@ func (b *bench) runLimits(ctx context.Context, names []string) error {
 	return nil
 }
 
-// runPeers does the named scenarios, all eight where none is named; "all" adds those that are to come.
+// runPeers does the named scenarios, those of the hour where none is named, every one for "all".
 func (b *bench) runPeers(ctx context.Context, names []string) error {
-	all := slices.Contains(names, "all")
-	if len(names) == 0 || all {
-		names = peerNames()
+	catalog := append(peerScenarios(), longScenarios()...)
+	switch {
+	case len(names) == 0:
+		names = namesOf(peerScenarios())
+	case slices.Contains(names, "all"):
+		names = namesOf(catalog)
 	}
 	for _, name := range names {
-		if err := b.compareNamed(ctx, setPeers, peerScenarios(), name, peerNames()); err != nil {
+		if err := b.compareNamed(ctx, setPeers, catalog, name, namesOf(catalog)); err != nil {
 			return err
-		}
-	}
-	if all {
-		for name, why := range later() {
-			r := &result{Set: setPeers, Name: name, Title: "wanted", Sides: []side{weirSynced("weir")}, NotRun: map[string]string{"weir": why}, Machine: b.machine()}
-			if err := b.save(r); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

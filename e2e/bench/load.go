@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,24 +17,35 @@ import (
 
 const (
 	topicName   = "bench"
-	pattern     = 1024 // distinct values per partition, over and over
+	mostValues  = 1 << 16 // distinct values of all partitions together, about
 	batchBytes  = 1 << 20
 	lingerTime  = 5 * time.Millisecond
 	bufferBytes = 64 << 20
+
+	manyPartitions = 5000
 )
 
-// load is a topic's content by construction: record i of partition p holds values[p][i % pattern], so that what must
-// have arrived can be told from counts alone.
+// load is a topic's content by construction: record i of partition p holds values[p][i % len(values[p])], so that what
+// must have arrived can be told from counts alone.
 type load struct {
-	values [][][]byte
-	acked  []int64 // per partition
+	values  [][][]byte
+	acked   []int64 // per partition
+	stretch int     // records for one partition before the next has its turn
+	buffer  int     // bytes that the client may hold
 }
+
+// value is record i of a partition.
+func (l *load) value(p int, i int64) []byte { return l.values[p][i%int64(len(l.values[p]))] }
 
 // newLoad makes printable values of a size. Those of different partitions and positions differ.
 func newLoad(partitions, sizeBytes int) *load {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	random := rand.New(rand.NewPCG(1, uint64(sizeBytes)))
-	l := &load{acked: make([]int64, partitions)}
+	l := &load{acked: make([]int64, partitions), stretch: 16, buffer: bufferBytes}
+	if partitions > manyPartitions { // else the first ones alone would fill a short run
+		l.stretch, l.buffer = 1, bufferBytes/8
+	}
+	pattern := min(1024, max(8, mostValues/partitions))
 	body := make([]byte, sizeBytes+pattern)
 	for i := range body {
 		body[i] = letters[random.IntN(len(letters))]
@@ -57,14 +69,14 @@ func (l *load) records() (n int64) {
 }
 
 // producer is the client that all sides are loaded by: acks of all replicas, idempotent, no compression.
-func producer(addr string, linger time.Duration) (*kgo.Client, error) {
+func producer(addr string, linger time.Duration, bufferBytes int) (*kgo.Client, error) {
 	return kgo.NewClient(kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(linger), kgo.ProducerBatchMaxBytes(batchBytes), kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(bufferBytes),
 		kgo.RequiredAcks(kgo.AllISRAcks()))
 }
 
-// createTopic makes the topic and answers when it can be written.
-func createTopic(ctx context.Context, addr string, partitions int) error {
+// createTopic makes the topic and answers when every partition has a leader.
+func createTopic(ctx context.Context, addr string, partitions, replicas int) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	if err != nil {
 		return err
@@ -72,16 +84,30 @@ func createTopic(ctx context.Context, addr string, partitions int) error {
 	defer cl.Close()
 	// As wide as the load's largest batch on every side.
 	limit := fmt.Sprint(2 * batchBytes)
-	resp, err := kadm.NewClient(cl).CreateTopic(ctx, int32(partitions), 1, map[string]*string{"max.message.bytes": &limit}, topicName)
-	if err != nil {
+	admin := kadm.NewClient(cl)
+	resp, err := admin.CreateTopic(ctx, int32(partitions), int16(replicas), map[string]*string{"max.message.bytes": &limit}, topicName)
+	if err = errors.Join(err, resp.Err); err != nil {
 		return fmt.Errorf("create topic: %w", err)
 	}
-	return resp.Err
+	return until(ctx, "every partition has a leader", func() (bool, error) {
+		topics, err := admin.ListTopics(ctx, topicName)
+		if err != nil {
+			return false, err
+		}
+		led := 0
+		for _, p := range topics[topicName].Partitions {
+			if p.Err == nil && p.Leader >= 0 {
+				led++
+			}
+		}
+		return led == partitions, nil
+	})
 }
 
-// flood writes as fast as the server takes it, for a time, and answers how long it took until all of it was acknowledged.
-func (l *load) flood(ctx context.Context, addr string, limit time.Duration) (time.Duration, error) {
-	cl, err := producer(addr, lingerTime)
+// flood writes as fast as the server takes it, for a time or a number of records, whichever comes first, and answers how
+// long it took until all of it was acknowledged.
+func (l *load) flood(ctx context.Context, addr string, limit time.Duration, mostRecords int) (time.Duration, error) {
+	cl, err := producer(addr, lingerTime, l.buffer)
 	if err != nil {
 		return 0, err
 	}
@@ -98,13 +124,13 @@ func (l *load) flood(ctx context.Context, addr string, limit time.Duration) (tim
 	// Where each partition goes on: a load may be written in several floods.
 	next := slices.Clone(l.acked)
 	began := time.Now()
-	for turn := 0; fault.Load() == nil && ctx.Err() == nil; turn++ {
+	for turn := 0; turn < mostRecords && fault.Load() == nil && ctx.Err() == nil; turn++ {
 		if turn%64 == 0 && time.Since(began) > limit {
 			break
 		}
 		// A stretch for one partition after the other, as the clients' sticky partitioners write.
-		p := turn / 16 % len(next)
-		cl.Produce(ctx, &kgo.Record{Topic: topicName, Partition: int32(p), Value: l.values[p][next[p]%pattern]}, done)
+		p := turn / l.stretch % len(next)
+		cl.Produce(ctx, &kgo.Record{Topic: topicName, Partition: int32(p), Value: l.value(p, next[p])}, done)
 		next[p]++
 	}
 	err = cl.Flush(ctx)
@@ -146,7 +172,7 @@ func (l *load) drain(ctx context.Context, addr string, limit time.Duration) (got
 // openLoop writes at a fixed rate whatever the server does, and answers the time from when each record was due to its
 // acknowledgement: a stall is felt by every record that was due in it.
 func (l *load) openLoop(ctx context.Context, addr string, perSecond int, limit time.Duration) ([]time.Duration, error) {
-	cl, err := producer(addr, 0)
+	cl, err := producer(addr, 0, l.buffer)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +194,7 @@ func (l *load) openLoop(ctx context.Context, addr string, perSecond int, limit t
 			return nil, err
 		}
 		p := i % len(l.values)
-		value := l.values[p][(l.acked[p]+int64(i/len(l.values)))%pattern]
+		value := l.value(p, l.acked[p]+int64(i/len(l.values)))
 		cl.Produce(ctx, &kgo.Record{Topic: topicName, Partition: int32(p), Value: value}, func(r *kgo.Record, err error) {
 			if err != nil {
 				fault.CompareAndSwap(nil, &err)
@@ -224,7 +250,7 @@ func (a *alarm) wait(until time.Time) error {
 
 // oneByOne writes records each after the last was acknowledged, for a time, and answers their sorted latencies.
 func (l *load) oneByOne(ctx context.Context, addr string, limit time.Duration) ([]time.Duration, error) {
-	cl, err := producer(addr, 0)
+	cl, err := producer(addr, 0, l.buffer)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +258,7 @@ func (l *load) oneByOne(ctx context.Context, addr string, limit time.Duration) (
 	var took []time.Duration
 	for began := time.Now(); time.Since(began) < limit; {
 		one := time.Now()
-		if err := cl.ProduceSync(ctx, &kgo.Record{Topic: topicName, Value: l.values[0][l.acked[0]%pattern]}).FirstErr(); err != nil {
+		if err := cl.ProduceSync(ctx, &kgo.Record{Topic: topicName, Value: l.value(0, l.acked[0])}).FirstErr(); err != nil {
 			return nil, fmt.Errorf("produce one by one: %w", err)
 		}
 		took = append(took, time.Since(one))

@@ -22,23 +22,22 @@ const (
 
 // bench is one run: what is measured, how much of it, and with what.
 type bench struct {
-	weir     string // the binary
-	dir      string // folder for the data of every run
-	store    string // folder of results, profiles and reports
-	peers    string // folder of the peers' scripts
-	postgres string // host:port; empty leaves what needs it out
-	password string // of the user postgres
-	records  int    // of all synchronous producers together
-	rows     int    // inserted for the change events of make bench
-	seconds  int    // of one run of one side
-	rounds   int
-	profile  bool // keep weir's CPU profile of each scenario
-	resume   bool // leave what is complete as it is
-	out      io.Writer
+	weir    string // the binary
+	dir     string // folder for the data of every run
+	store   string // folder of results, profiles and reports
+	peers   string // folder of the peers' scripts
+	records int    // of all synchronous producers together
+	rows    int    // inserted for the change events of make bench
+	seconds int    // of one run of one side
+	rounds  int
+	profile bool // keep weir's CPU profile of each scenario
+	resume  bool // leave what is complete as it is
+	out     io.Writer
 
-	versions []string // of what is compared
-	binary   string   // weir's hash
-	lines    []string // what the measurement at work has said
+	services map[string]service // at work now, by name
+	versions []string           // of what is compared
+	binary   string             // weir's hash
+	lines    []string           // what the measurement at work has said
 }
 
 // say prints a line of a measurement and keeps it for the report.
@@ -54,8 +53,6 @@ func main() {
 	flag.StringVar(&b.dir, "dir", os.TempDir(), "folder for data")
 	flag.StringVar(&b.store, "store", ".run/bench", "folder for results and reports")
 	flag.StringVar(&b.peers, "peers", "e2e/peers", "folder of the peers' scripts")
-	flag.StringVar(&b.postgres, "pg", "", "host:port of a PostgreSQL with wal_level=logical, user postgres")
-	flag.StringVar(&b.password, "password", "weir", "password of the user postgres")
 	flag.IntVar(&b.records, "records", 64_000, "records of the 64 producers together")
 	flag.IntVar(&b.rows, "rows", 300_000, "rows for the change events of a measurement")
 	flag.IntVar(&b.seconds, "seconds", wantSeconds, "length of one run of one side")
@@ -90,7 +87,7 @@ func (b *bench) run(ctx context.Context, args []string, page string) error {
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return err
 	}
-	order := append(limitNames(), peerNames()...)
+	order := append(limitNames(), namesOf(append(peerScenarios(), longScenarios()...))...)
 	b.identify(ctx)
 	switch args[0] {
 	case setLimits:

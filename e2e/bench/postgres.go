@@ -13,19 +13,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const (
-	benchTable = "weir_bench"
-	rowsPerTxn = 1000
-)
-
 // changes measures how fast inserted rows come out of PostgreSQL's WAL: through weir into a topic, and through
 // pg_recvlogical into /dev/null, from two slots with the same options that were made before the rows were written.
 func (b *bench) changes(ctx context.Context) error {
-	if b.postgres == "" {
-		b.say("postgres: not run: no server was named (-pg)")
+	stop, err := b.serve(ctx, []string{servicePostgres})
+	if errors.Is(err, errNotRun) {
+		b.say("postgres: %v", err)
 		return nil
 	}
-	conn, host, port, err := b.database(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.readChanges(ctx), stop())
+}
+
+func (b *bench) readChanges(ctx context.Context) error {
+	conn, host, port, err := b.postgres(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func (b *bench) receiveRaw(ctx context.Context, host, port string) (time.Duratio
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://postgres:%s@%s/postgres", b.password, b.postgres))
+	conn, err := pgx.Connect(ctx, b.postgresURL())
 	if err != nil {
 		return 0, err
 	}
@@ -123,7 +126,7 @@ func (b *bench) receiveRaw(ctx context.Context, host, port string) (time.Duratio
 	}
 	cmd := exec.CommandContext(ctx, tool, "-h", host, "-p", port, "-U", "postgres", "-d", "postgres", "--slot", "weir_bench_raw", "--start", "--endpos", end,
 		"-o", "proto_version=1", "-o", "publication_names="+benchTable, "-f", "/dev/null", "--no-loop")
-	cmd.Env = append(os.Environ(), "PGPASSWORD="+b.password)
+	cmd.Env = append(os.Environ(), "PGPASSWORD="+postgresPassword)
 	// The end position is passed only by something after it: a message in the WAL.
 	if _, err := conn.Exec(ctx, "SELECT pg_logical_emit_message(false, 'weir_bench', 'end')"); err != nil {
 		return 0, err
@@ -137,21 +140,21 @@ func (b *bench) receiveRaw(ctx context.Context, host, port string) (time.Duratio
 
 // receiveWeir makes a connector on the other slot and waits until the topic holds every row.
 func (b *bench) receiveWeir(ctx context.Context, s *server, host, port string) (took time.Duration, cpu float64, err error) {
-	cl, err := newEnds(ctx, s.kafka)
+	cl, err := newEnds(ctx, s.kafka, "bench.public."+benchTable)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer cl.Close()
 	before, began := s.usage(), time.Now()
 	if err := put(ctx, s, "bench", map[string]string{
-		"connector.class": "postgres", "database.hostname": host, "database.port": port, "database.user": "postgres", "database.password": b.password,
+		"connector.class": "postgres", "database.hostname": host, "database.port": port, "database.user": "postgres", "database.password": postgresPassword,
 		"database.dbname": "postgres", "topic.prefix": "bench", "table.include.list": "public." + benchTable, "slot.name": "weir_bench",
 		"publication.name": benchTable, "publication.autocreate.mode": "disabled", "snapshot.mode": "no_data",
 	}); err != nil {
 		return 0, 0, err
 	}
 	err = until(ctx, "the topic holds every row", func() (bool, error) {
-		n, err := endOf(ctx, cl)
+		n, err := endOf(ctx, cl, "bench.public."+benchTable)
 		return n >= float64(b.rows), err
 	})
 	return time.Since(began), s.usage().cpuSeconds - before.cpuSeconds, err

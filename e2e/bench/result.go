@@ -142,7 +142,7 @@ func (b *bench) identify(ctx context.Context) {
 	ask("commit", `git -C "$(dirname "$1")" log -1 --format='%h of %cs'`, b.weir)
 	self, _ := os.Executable() // the figures depend on how they are taken, too
 	b.binary, _ = shell(ctx, `cat "$1" "$2" | sha256sum | cut -c-16`, b.weir, self)
-	libs := filepath.Join(b.store, "..", "peers")
+	libs := filepath.Join(b.peers, "..", "..", ".run", "peers")
 	ask("Apache Kafka", `ls "$1"/lib-kafka | sed -n 's/^kafka_2.13-\(.*\)\.jar/\1/p'`, libs)
 	ask("Debezium", `ls "$1"/lib-debezium | sed -n 's/^debezium-connector-postgres-\(.*\)\.jar/\1/p'`, libs)
 	ask("Java", `java -version 2>&1 | sed -n 's/.*version "\([^"]*\)".*/\1/p'`)

@@ -60,28 +60,83 @@ type scenario struct {
 	settings []string // what all sides have in common
 	sides    []side
 	pairs    []pair
-	notBuilt string // why weir can't take part yet; empty when it can
-	pinned   bool   // server and client keep to a core each
+	services []string // started before the first round, ended after the last
+	pinned   bool     // server and client keep to a core each
 
+	// absent asks the binary itself whether weir can take part, and answers why not. The peers run all the same. Optional.
+	absent func(ctx context.Context, b *bench) (why string, err error)
 	// limit measures what the machine itself can do, once, before the first round. Optional.
 	limit func(ctx context.Context, b *bench) ([]figure, error)
 	// measure prepares the side's server, runs the load, verifies the answer by a foreign tool and reports. Nothing of
-	// it is left running or on disk.
+	// it is left running or on disk. A scenario without it waits for weir to have what its peers do.
 	measure func(ctx context.Context, b *bench, sd side) (sample, error)
 }
 
 // compare runs a scenario, or what is left of it, and keeps every sample in its file as it comes.
 func (b *bench) compare(ctx context.Context, set string, sc scenario) error {
 	res := b.resultOf(set, sc)
-	if sc.notBuilt != "" {
+	if err := b.excuse(ctx, sc, res); err != nil {
+		return err
+	}
+	if b.done(sc, res) {
+		return b.close(ctx, sc, res)
+	}
+	stop, err := b.serve(ctx, sc.services)
+	if errors.Is(err, errNotRun) && ctx.Err() == nil {
 		for _, sd := range sc.sides {
-			if sd.Kind == kindWeir {
-				res.NotRun[sd.Name] = sc.notBuilt
+			res.NotRun[sd.Name] = err.Error()
+		}
+		return b.close(ctx, sc, res)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.play(ctx, sc, res), stop())
+}
+
+// excuse notes why weir's sides can't run, where that is so.
+func (b *bench) excuse(ctx context.Context, sc scenario, res *result) error {
+	if sc.absent == nil {
+		return nil
+	}
+	why, err := sc.absent(ctx, b)
+	if err != nil {
+		return fmt.Errorf("ask weir whether it can: %w", err)
+	}
+	for _, sd := range sc.sides {
+		if sd.Kind == kindWeir && why != "" {
+			res.NotRun[sd.Name] = why
+		}
+	}
+	return nil
+}
+
+// done says that no side is left to run.
+func (b *bench) done(sc scenario, res *result) bool {
+	for _, sd := range sc.sides {
+		for round := 1; round <= b.rounds; round++ {
+			if sc.measure != nil && !res.has(sd.Name, round) && res.NotRun[sd.Name] == "" {
+				return false
 			}
 		}
-		fmt.Fprintf(b.out, "%s: %s\n", sc.name, sc.notBuilt)
-		return b.save(res)
 	}
+	return true
+}
+
+// close keeps and prints what there is.
+func (b *bench) close(ctx context.Context, sc scenario, res *result) error {
+	// A side that did not run may run the next time: such a result is gone on with.
+	res.Complete, res.Profile = len(res.NotRun) == 0, profileTop(ctx, b.store, sc.name)
+	if err := b.save(res); err != nil {
+		return err
+	}
+	fmt.Fprintln(b.out)
+	writeScenario(b.out, res)
+	return nil
+}
+
+// play runs what is left of the rounds.
+func (b *bench) play(ctx context.Context, sc scenario, res *result) error {
 	if sc.pinned {
 		undo, err := pinClient(1)
 		if err != nil {
@@ -106,14 +161,7 @@ func (b *bench) compare(ctx context.Context, set string, sc scenario) error {
 			}
 		}
 	}
-	// A side that did not run may run the next time: such a result is gone on with.
-	res.Complete, res.Profile = len(res.NotRun) == 0, profileTop(ctx, b.store, sc.name)
-	if err := b.save(res); err != nil {
-		return err
-	}
-	fmt.Fprintln(b.out)
-	writeScenario(b.out, res)
-	return nil
+	return b.close(ctx, sc, res)
 }
 
 // once takes one sample. A weir that fails is an error; so is a wrong answer of anyone. A peer that can't be had is not.

@@ -30,7 +30,7 @@ func measureDurable(ctx context.Context, b *bench, sd side) (got sample, err err
 		return sample{}, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := createTopic(ctx, s.kafka, 1); err != nil {
+	if err := createTopic(ctx, s.kafka, 1, 1); err != nil {
 		return sample{}, err
 	}
 	l := newLoad(1, durableBytes)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -18,14 +19,15 @@ const producePartitions = 6
 
 // produceScenario floods a topic, reads it back, then writes at a fixed rate; server and client on a core each.
 func produceScenario(name string, sizeBytes, perSecond int, sides []side, pairs []pair) scenario {
-	run := flood{name: name, partitions: producePartitions, sizeBytes: sizeBytes, perSecond: perSecond, pinned: true}
+	run := flood{name: name, partitions: producePartitions, replicas: 1, sizeBytes: sizeBytes, perSecond: perSecond, pinned: true}
 	return scenario{
 		name:  name,
 		title: fmt.Sprintf("produce and consume, records of %d bytes", sizeBytes),
 		settings: []string{
-			"the broker has core 0, the client (franz-go, idempotent, acks=all, no compression, batches to 1 MiB, linger 5 ms) has core 1",
+			"the broker has core 0, the client (" + clientTold + ") has core 1",
 			fmt.Sprintf("%d partitions, replication 1; reading follows writing and a sync of the disk, so from the page cache", producePartitions),
 			fmt.Sprintf("latency: open loop, %d records/s, linger 0, from the moment each record is due; the first quarter left out", perSecond),
+			"the rates are of a server that has just been started, on both sides; " + heapsTold,
 		},
 		sides: sides, pairs: pairs, pinned: true,
 		limit: logLimits, measure: run.measure,
@@ -36,9 +38,10 @@ func produceScenario(name string, sizeBytes, perSecond int, sides []side, pairs 
 type flood struct {
 	name       string
 	partitions int
+	replicas   int
 	sizeBytes  int
-	perSecond  int // of the open loop
-	pinned     bool
+	perSecond  int  // of the open loop
+	pinned     bool // server and client on a core each
 }
 
 func (f flood) measure(ctx context.Context, b *bench, sd side) (got sample, err error) {
@@ -46,35 +49,34 @@ func (f flood) measure(ctx context.Context, b *bench, sd side) (got sample, err 
 	if f.pinned {
 		cores = "0"
 	}
-	s, err := b.start(ctx, sd, cores)
+	s, err := b.startBrokers(ctx, sd, cores, f.replicas)
 	if err != nil {
 		return sample{}, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	began := time.Now()
-	if err := createTopic(ctx, s.kafka, f.partitions); err != nil {
+	if err := createTopic(ctx, s.kafka, f.partitions, f.replicas); err != nil {
 		return sample{}, err
 	}
-	created := time.Since(began)
-	profiled := b.profileOf(ctx, f.name, sd, s, part(b.seconds, floodPart))
 	l := newLoad(f.partitions, f.sizeBytes)
-	if got.Figures, err = f.figures(ctx, b, s, l); err != nil {
-		return sample{}, err
-	}
-	if f.partitions > producePartitions {
-		got.Figures = append(got.Figures, lower("create", "topic created", "ms", float64(created.Microseconds())/1000))
-	}
-	if err := profiled(); err != nil {
+	if err := f.load(ctx, b, sd, s, l, &got); err != nil {
 		return sample{}, err
 	}
 	got.Verified, err = l.verify(ctx, s.kafka)
 	return got, err
 }
 
+// load does the three parts and notes their figures.
+func (f flood) load(ctx context.Context, b *bench, sd side, s *server, l *load, got *sample) error {
+	profiled := b.profileOf(ctx, f.name, sd, s, part(b.seconds, floodPart))
+	figures, err := f.figures(ctx, b, s, l)
+	got.Figures = append(got.Figures, figures...)
+	return errors.Join(err, profiled())
+}
+
 func (f flood) figures(ctx context.Context, b *bench, s *server, l *load) ([]figure, error) {
 	disk := deviceOf(s.dir)
 	idle, diskBefore := s.usage(), disk.writtenBytes()
-	wrote, err := l.flood(ctx, s.kafka, part(b.seconds, floodPart))
+	wrote, err := l.flood(ctx, s.kafka, part(b.seconds, floodPart), math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
@@ -107,19 +109,4 @@ func (f flood) figures(ctx context.Context, b *bench, s *server, l *load) ([]fig
 // part of a run's seconds.
 func part(seconds int, share float64) time.Duration {
 	return time.Duration(float64(seconds) * share * float64(time.Second))
-}
-
-// partitionsScenario is the same flood over many partitions, nothing pinned.
-func partitionsScenario(partitions int, sides []side, pairs []pair) scenario {
-	run := flood{name: fmt.Sprintf("partitions-%d", partitions), partitions: partitions, sizeBytes: 1024, perSecond: 2000}
-	return scenario{
-		name:  run.name,
-		title: fmt.Sprintf("one topic of %d partitions, records of 1024 bytes", partitions),
-		settings: []string{
-			"server and client share all cores; franz-go, idempotent, acks=all, no compression, batches to 1 MiB, linger 5 ms",
-			"every partition is counted, the first few are hashed",
-			fmt.Sprintf("latency: open loop, %d records/s, linger 0", run.perSecond),
-		},
-		sides: sides, pairs: pairs, limit: logLimits, measure: run.measure,
-	}
 }

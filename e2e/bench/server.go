@@ -25,7 +25,10 @@ const (
 	connectJavaEnv = "_JAVA_OPTIONS=-Xms256m -Xmx2g"
 )
 
-const scriptLines = 4 // of a script's complaints that are kept
+const (
+	scriptLines = 4               // of a script's complaints that are kept
+	scriptLeave = 5 * time.Second // a server that it left running may hold the pipes
+)
 
 // server is what a side runs on: one process or several, in a folder of its own.
 type server struct {
@@ -34,9 +37,14 @@ type server struct {
 	connect string // http://HOST:PORT of a worker, empty without one
 	console string // http://HOST:PORT, weir only
 	pids    []int
-	ready   time.Duration // from the first process's start to its first answer
+	began   time.Time     // of its first process
+	ready   time.Duration // from then to its first answer
 	ends    []func() error
 	log     *bytes.Buffer
+
+	// down ends every process of the broker, by SIGKILL or as it wishes; again starts it anew on the same data.
+	down  func(ctx context.Context, kill bool) error
+	again func(ctx context.Context) error
 }
 
 func (s *server) usage() usage { return usageOf(s.pids...) }
@@ -75,7 +83,7 @@ func (b *bench) start(ctx context.Context, sd side, cores string) (*server, erro
 	case kindWeir:
 		return b.startWeir(ctx, cores, sd.Settings...)
 	case kindKafka:
-		return b.startKafka(ctx, cores, sd.Settings...)
+		return b.startKafka(ctx, cores, 1, sd.Settings...)
 	case kindKfake:
 		return b.startKfake(ctx, cores)
 	}
@@ -100,7 +108,10 @@ func (b *bench) startWeir(ctx context.Context, cores string, settings ...string)
 	for _, kv := range settings {
 		args = append(args, "--set", kv)
 	}
-	return s, errors.Join(s.launch(ctx, cores, b.weir, args, func() bool { return httpOK(s.console + "/readyz") }))
+	s.again = func(ctx context.Context) error {
+		return s.launch(ctx, cores, b.weir, args, func() bool { return httpOK(s.console + "/readyz") })
+	}
+	return s, s.again(ctx)
 }
 
 // startKfake starts franz-go's in-memory broker, which keeps its data on disk, as a process of its own.
@@ -135,15 +146,23 @@ func (b *bench) newServer(base int) (*server, error) {
 func (s *server) launch(ctx context.Context, cores, program string, args []string, ready func() bool) error {
 	cmd := exec.Command("taskset", append([]string{"-c", cores, program}, args...)...) // taskset becomes the program
 	cmd.Stdout, cmd.Stderr = s.log, s.log
-	began := time.Now()
+	s.began = time.Now()
 	if err := cmd.Start(); err != nil {
 		return errors.Join(fmt.Errorf("start %s: %w", program, err), s.stop())
 	}
-	s.pids = append(s.pids, cmd.Process.Pid)
-	s.ends = append(s.ends, func() error { return end(cmd) })
-	for time.Since(began) < 30*time.Second && ctx.Err() == nil {
+	s.pids = []int{cmd.Process.Pid}
+	s.ends = []func() error{func() error { return end(cmd) }}
+	s.down = func(_ context.Context, kill bool) error {
+		if kill {
+			_ = cmd.Process.Kill() // gone already is fine
+		}
+		err := end(cmd)
+		s.pids, s.ends = nil, nil
+		return err
+	}
+	for time.Since(s.began) < 30*time.Second && ctx.Err() == nil {
 		if ready() {
-			s.ready = time.Since(began)
+			s.ready = time.Since(s.began)
 			return nil
 		}
 		time.Sleep(time.Millisecond)
@@ -169,10 +188,11 @@ func end(cmd *exec.Cmd) error {
 	return nil
 }
 
-// startKafka starts one Apache Kafka node by the peers' script. Settings are broker settings. Its start-up time is from
-// the start of the broker's process (the kernel's clock, 10 ms) to its first answer: formatting the folder is left out.
-func (b *bench) startKafka(ctx context.Context, cores string, settings ...string) (*server, error) {
-	base, err := freeBase(2)
+// startKafka starts Apache Kafka by the peers' script, one node or three. Settings are broker settings. Its start-up time
+// is from the start of the first broker's process (the kernel's clock, 10 ms) to its first answer: formatting the folder
+// is left out.
+func (b *bench) startKafka(ctx context.Context, cores string, nodes int, settings ...string) (*server, error) {
+	base, err := freeBase(2 * nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +201,35 @@ func (b *bench) startKafka(ctx context.Context, cores string, settings ...string
 		return nil, err
 	}
 	dir := filepath.Join(s.dir, "kafka")
-	s.ends = append(s.ends, func() error {
+	stop := func() error {
 		_, err := b.script(context.WithoutCancel(ctx), cores, nil, "kafka.sh", "stop", dir)
 		return err
-	})
+	}
+	s.ends = append(s.ends, stop)
+	s.down = func(ctx context.Context, kill bool) error {
+		s.pids = nil
+		if !kill {
+			return stop()
+		}
+		for node := range nodes {
+			if _, err := b.script(ctx, cores, nil, "kafka.sh", "kill", dir, strconv.Itoa(node+1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	s.again = func(ctx context.Context) error {
+		args := append([]string{"start", strconv.Itoa(base), dir, strconv.Itoa(nodes)}, settings...)
+		return b.runKafka(ctx, s, cores, dir, nodes, args)
+	}
+	if err := s.again(ctx); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// runKafka runs the script and takes the time of the first answer beside it.
+func (b *bench) runKafka(ctx context.Context, s *server, cores, dir string, nodes int, args []string) error {
 	answered := make(chan time.Time, 1)
 	watch, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -194,22 +239,23 @@ func (b *bench) startKafka(ctx context.Context, cores string, settings ...string
 		}
 		answered <- time.Now()
 	}()
-	args := append([]string{"start", strconv.Itoa(base), dir, "1"}, settings...)
-	_, err = b.script(ctx, cores, []string{fmt.Sprintf("HEAP=%d", brokerHeapMiB)}, "kafka.sh", args...)
+	_, err := b.script(ctx, cores, []string{fmt.Sprintf("HEAP=%d", brokerHeapMiB)}, "kafka.sh", args...)
 	if err != nil {
 		cancel()
 		<-answered
-		return nil, errors.Join(err, s.stop())
+		return err
 	}
-	pid, err := pidIn(filepath.Join(dir, "node-1"))
-	if err != nil {
-		cancel()
-		<-answered
-		return nil, errors.Join(err, s.stop())
+	at := <-answered
+	for node := range nodes {
+		pid, err := pidIn(filepath.Join(dir, fmt.Sprintf("node-%d", node+1)))
+		if err != nil {
+			return err
+		}
+		s.pids = append(s.pids, pid)
 	}
-	s.pids = append(s.pids, pid)
-	s.ready = (<-answered).Sub(startedAt(pid))
-	return s, nil
+	s.began = startedAt(s.pids[0])
+	s.ready = at.Sub(s.began)
+	return nil
 }
 
 // withConnect adds a Java Connect worker to a Kafka server; weir has its worker inside.
@@ -244,14 +290,12 @@ func (b *bench) script(ctx context.Context, cores string, env []string, name str
 	cmd.Env = append(os.Environ(), env...)
 	var out, faults bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &faults
-	cmd.WaitDelay = 5 * time.Second // a server that it left running may hold the pipes
+	cmd.WaitDelay = scriptLeave
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		lines := strings.Split(strings.TrimSpace(faults.String()), "\n")
-		lines = lines[max(0, len(lines)-scriptLines):]
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		return "", fmt.Errorf("%w: %s %s: %v: %s", errNotRun, name, args[0], err, strings.Join(lines, " / "))
+		return "", fmt.Errorf("%w: %s %s: %v: %s", errNotRun, name, args[0], err, lastLines(faults.String()))
 	}
 	return strings.TrimSpace(out.String()), nil
 }

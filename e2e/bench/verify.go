@@ -74,7 +74,7 @@ func (l *load) verifyHash(ctx context.Context, addr string, p int, first, end in
 	}
 	want := sha256.New()
 	for i := first; i < end; i++ {
-		want.Write(l.values[p][i%pattern])
+		want.Write(l.value(p, i))
 	}
 	got, err := shell(ctx, `kcat -b "$1" -C -q -e -t "$2" -p "$3" -o "$4" -c "$5" -f %s | sha256sum`, addr, topicName, strconv.Itoa(p), strconv.FormatInt(first, 10), strconv.FormatInt(end-first, 10))
 	if err != nil {

@@ -23,10 +23,13 @@ var ErrGroupRefused = errors.New("the worker can't be a member of its group")
 // refuses whoever else would join, a Java worker or another weir, with INCONSISTENT_GROUP_PROTOCOL, and refuses this one
 // while another is there: of any number that start at once one gets in, and no running worker is ever disturbed.
 //
-//	asking ──► (told its id) ──► looking ──► evicting (its own earlier life) ──► joining ──► syncing ──► holding
-//	   ▲  │ refused                  │                                                                      │
-//	   │  └────────► looking ──► blocked: wait, then asking                            heartbeat, heartbeat,┤
-//	   └────────────────────────────────────────────────────────────────────────────────────── lost ◄───────┘
+//	looking ──► nobody, or an earlier life of this worker ──► joining ──► syncing ──► holding ──► heartbeat, heartbeat, …
+//	  ▲  │                                                     │  ▲                                     │
+//	  │  └► others: wait, look again, or give up               │  └────── (forgotten while away) ───────┤
+//	  └──────────── refused, since another was faster ─────────┘                               lost ◄───┘
+//
+// An earlier life that was killed is still a member, until its session ends. Its member id is taken over: a leader that
+// joins again is let in at once, while an empty group waits (group.initial.rebalance.delay.ms) for who else may come.
 //
 // What a member holds it holds until heldUntil: a session after it sent the newest heartbeat that was answered. The
 // coordinator counts from when that one arrived, so nobody else is let in before.
@@ -36,7 +39,7 @@ type seat struct {
 	phase      seatPhase
 	memberID   string // "": none yet
 	generation int32
-	evict      []string // members of our own earlier lives
+	evict      []string // further members that are earlier lives of this worker
 
 	heldUntil time.Time // zero: holds nothing
 	beatAt    time.Time // holding: when the next heartbeat is due
@@ -62,8 +65,7 @@ type seatConfig struct {
 type seatPhase uint8
 
 const (
-	seatAsking  seatPhase = iota // JoinGroup without an id
-	seatLooking                  // DescribeGroups: who is there
+	seatLooking seatPhase = iota // DescribeGroups: who is there
 	seatEvicting
 	seatJoining
 	seatSyncing
@@ -110,7 +112,7 @@ func (s *seat) next(now time.Time) (send kmsg.Request, until time.Time) {
 		return nil, s.soonest(s.retryAt)
 	}
 	switch s.phase {
-	case seatAsking, seatJoining:
+	case seatJoining:
 		return s.joinRequest(), s.soonest(now.Add(s.cfg.rebalance + s.cfg.session))
 	case seatLooking:
 		r := kmsg.NewPtrDescribeGroupsRequest()
@@ -155,7 +157,18 @@ func passed(now, t time.Time) bool { return !now.Before(t) || !now.Round(0).Befo
 func (s *seat) lose(why error) {
 	s.warning = why
 	s.heldUntil, s.asking = time.Time{}, time.Time{}
-	s.phase = seatAsking
+	s.phase = seatJoining // if the coordinator still knows it, at once
+	if s.memberID == "" {
+		s.phase = seatLooking
+	}
+}
+
+// forget begins anew without a member id; what was held is held no more.
+func (s *seat) forget() {
+	if !s.heldUntil.IsZero() {
+		s.heldUntil, s.asking = time.Time{}, time.Time{}
+	}
+	s.memberID, s.phase = "", seatLooking
 }
 
 // leave makes the member go; it must not be called while a request is out.
@@ -235,28 +248,24 @@ func (s *seat) joined(now time.Time, r *kmsg.JoinGroupResponse) {
 	switch err := kerr.ErrorForCode(r.ErrorCode); {
 	case err == nil:
 		s.memberID, s.generation = r.MemberID, r.Generation
-		s.evict = nil
-		for _, m := range r.Members {
-			if m.MemberID != r.MemberID {
-				s.evict = append(s.evict, m.MemberID)
-			}
-		}
 		switch {
-		case len(s.evict) > 0: // an earlier life came between: nobody else offers this protocol
-			s.phase = seatEvicting
-			s.again(now, errors.New("an earlier life of this worker is still a member"))
-		case r.LeaderID != r.MemberID:
+		case r.LeaderID == r.MemberID && len(r.Members) <= 1:
+			s.phase = seatSyncing
+		default: // an earlier life came between: nobody else offers this protocol
 			s.phase = seatLooking
-		default:
-			s.phase, s.fails = seatSyncing, 0
+			s.again(now, errors.New("an earlier life of this worker is still a member"))
 		}
 	case errors.Is(err, kerr.MemberIDRequired):
-		s.memberID, s.phase = r.MemberID, seatLooking
+		s.memberID = r.MemberID
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.FencedInstanceID):
-		s.memberID, s.phase = "", seatAsking
+		s.forget()
 		s.again(now, err)
 	case errors.Is(err, kerr.InconsistentGroupProtocol), errors.Is(err, kerr.GroupMaxSizeReached):
-		s.memberID, s.phase = "", seatLooking
+		s.forget()
+		s.again(now, err)
+		if s.waited(now) {
+			s.fault = fmt.Errorf("%w %s, although it shows no other member: %w", ErrGroupRefused, s.cfg.group, err)
+		}
 	case errors.Is(err, kerr.InvalidSessionTimeout):
 		s.fault = fmt.Errorf("%w: session.timeout.ms=%d is outside the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms",
 			ErrGroupRefused, s.cfg.session.Milliseconds())
@@ -268,8 +277,7 @@ func (s *seat) joined(now time.Time, r *kmsg.JoinGroupResponse) {
 }
 
 // described looks at who is in the group. Members of our own client id are earlier lives of this worker, since no two
-// processes that live at once have the same identity; they are made to leave, which spares waiting for their sessions'
-// ends. With an id of our own in hand the group is joined without the delay that an empty one has.
+// processes that live at once have the same identity: the place of one is taken, the others are made to leave.
 func (s *seat) described(now time.Time, resp *kmsg.DescribeGroupsResponse) {
 	if len(resp.Groups) != 1 {
 		s.again(now, errors.New("DescribeGroups was not answered for the group"))
@@ -280,15 +288,16 @@ func (s *seat) described(now time.Time, resp *kmsg.DescribeGroupsResponse) {
 		s.again(now, err)
 		return
 	}
-	s.evict, s.blockers = nil, nil
+	s.memberID, s.evict, s.blockers = "", nil, nil
 	for _, m := range g.Members {
 		url, _ := memberURL(m.ProtocolMetadata) // shown only while the group is stable
 		switch {
-		case m.MemberID == s.memberID:
-		case m.ClientID == s.cfg.clientID():
-			s.evict = append(s.evict, m.MemberID)
-		default:
+		case m.ClientID != s.cfg.clientID():
 			s.blockers = append(s.blockers, groupMember{id: m.MemberID, clientID: m.ClientID, host: m.ClientHost, url: url})
+		case s.memberID == "":
+			s.memberID = m.MemberID
+		default:
+			s.evict = append(s.evict, m.MemberID)
 		}
 	}
 	switch {
@@ -299,8 +308,6 @@ func (s *seat) described(now time.Time, resp *kmsg.DescribeGroupsResponse) {
 		s.blocked(now)
 	case len(s.evict) > 0:
 		s.phase = seatEvicting
-	case s.memberID == "":
-		s.phase = seatAsking
 	default:
 		s.phase = seatJoining
 	}
@@ -308,13 +315,15 @@ func (s *seat) described(now time.Time, resp *kmsg.DescribeGroupsResponse) {
 
 // blocked waits for the others to go, for as long as it may.
 func (s *seat) blocked(now time.Time) {
-	s.phase, s.memberID = seatAsking, ""
+	s.forget()
 	s.retryAt = now.Add(seatPoll)
 	s.warning = s.taken()
-	if s.cfg.wait >= 0 && now.Sub(s.asking) >= s.cfg.wait {
+	if s.waited(now) {
 		s.fault = s.warning
 	}
 }
+
+func (s *seat) waited(now time.Time) bool { return s.cfg.wait >= 0 && now.Sub(s.asking) >= s.cfg.wait }
 
 // taken names who is in the way and the ways out.
 func (s *seat) taken() error {
@@ -339,9 +348,6 @@ func (s *seat) evicted(now time.Time, r *kmsg.LeaveGroupResponse) {
 		return
 	}
 	s.evict, s.phase = nil, seatJoining
-	if s.memberID == "" {
-		s.phase = seatAsking
-	}
 }
 
 func (s *seat) synced(now, sent time.Time, code int16) {
@@ -352,7 +358,7 @@ func (s *seat) synced(now, sent time.Time, code int16) {
 	case errors.Is(err, kerr.RebalanceInProgress):
 		s.phase = seatJoining
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.FencedInstanceID):
-		s.memberID, s.phase = "", seatAsking
+		s.forget()
 		s.again(now, err)
 	default:
 		s.again(now, err)

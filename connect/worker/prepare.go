@@ -223,6 +223,22 @@ func (p *prepared) stored(task map[string]string) map[string]string {
 			out[k] = v
 		}
 	}
-	out["task.class"] = p.connector.Name
+	out["task.class"] = taskClass(p.raw["connector.class"], p.connector.Name)
 	return out
+}
+
+// taskClass names the task's class as a Java worker of the same topics would, where the connector's class is Java's: it
+// then runs the tasks as they are, while a class that it can't find makes them FAILED until it has planned them anew.
+// Here nothing reads it.
+func taskClass(class, name string) string {
+	stem, ok := strings.CutSuffix(class, "Connector")
+	switch {
+	case !ok || !strings.Contains(class, "."):
+		return name
+	case strings.HasPrefix(class, "io.debezium."):
+		return class + "Task"
+	case strings.HasSuffix(stem, "Source"), strings.HasSuffix(stem, "Sink"):
+		return stem + "Task"
+	}
+	return name
 }

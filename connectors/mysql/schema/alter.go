@@ -242,11 +242,12 @@ func (p *parser) skipPartitions() {
 func (p *parser) alterRename(b *builder) bool {
 	switch {
 	case p.accept("COLUMN"):
+		optional := p.peek().is("IF")
 		p.exists()
 		from, _ := p.name()
 		p.accept("TO")
 		to, ok := p.name()
-		return ok && b.rename(from, to)
+		return ok && (b.rename(from, to) || optional)
 	case p.accept("INDEX"), p.accept("KEY"):
 		p.exists()
 		from, _ := p.name()

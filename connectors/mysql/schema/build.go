@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 )
@@ -8,7 +9,9 @@ import (
 // builder makes a Table, new or from an older version of it. Its slices are its own.
 type builder struct {
 	Table
-	key []string // of the primary key itself
+	key     []string // of the primary key itself
+	dropped []string // columns that are gone: their places in keys too, once all is done
+	hadKey  bool     // before the statement
 }
 
 // edited begins a new version of a table.
@@ -19,6 +22,7 @@ func edited(old *Table) *builder {
 	if !old.KeyIsUnique {
 		b.key = slices.Clone(old.PrimaryKey)
 	}
+	b.hadKey = len(b.key) > 0
 	return b
 }
 
@@ -63,14 +67,15 @@ func (b *builder) dropIndex(name string) {
 	}
 }
 
-// drop removes a column, and from the keys that it is in.
+// drop removes a column. Its keys lose it in the end only: a statement that drops a
+// column and adds one of that name keeps them.
 func (b *builder) drop(name string) bool {
 	i := b.index(name)
 	if i < 0 {
 		return false
 	}
 	b.Columns = slices.Delete(b.Columns, i, i+1)
-	b.replaceInKeys(name, "")
+	b.dropped = append(b.dropped, name)
 	return true
 }
 
@@ -129,6 +134,11 @@ func (b *builder) place(name, after string) bool {
 // table finishes the new version: positions, inherited charsets, and the key by which
 // events are keyed. A key of columns that aren't there makes it nil.
 func (b *builder) table() *Table {
+	for _, name := range b.dropped {
+		if b.index(name) < 0 {
+			b.replaceInKeys(name, "")
+		}
+	}
 	for i := range b.Columns {
 		c := &b.Columns[i]
 		c.Position = i + 1
@@ -140,14 +150,14 @@ func (b *builder) table() *Table {
 		}
 	}
 	for _, name := range b.key {
-		c := b.Column(name)
-		if c == nil {
+		if !b.require(name) {
 			return nil
 		}
-		if c.Optional = false; c.Default == nil && !c.DefaultIsExpression {
-			c.HasDefault = false
-		}
 	}
+	// The server keeps the unique indices without nullable columns before the others.
+	slices.SortStableFunc(b.unique, func(i, j index) int {
+		return cmp.Compare(len(b.notNull(j.columns)), 0) - cmp.Compare(len(b.notNull(i.columns)), 0)
+	})
 	b.UniqueKeys = nil
 	for _, i := range b.unique {
 		if columns := b.notNull(i.columns); columns != nil {
@@ -160,6 +170,18 @@ func (b *builder) table() *Table {
 	}
 	t := b.Table
 	return &t
+}
+
+// require makes a column NOT NULL, as that of a primary key is.
+func (b *builder) require(name string) bool {
+	c := b.Column(name)
+	if c == nil {
+		return false
+	}
+	if c.Optional = false; c.Default == nil && !c.DefaultIsExpression {
+		c.HasDefault = false
+	}
+	return true
 }
 
 // names gives columns as the table spells them.

@@ -1,6 +1,9 @@
 package schema
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // epochDefault is what Debezium writes for a default of CURRENT_TIMESTAMP.
 const epochDefault = "1970-01-01 00:00:00"
@@ -41,7 +44,7 @@ func (p *parser) attribute(c *Column) bool {
 	case p.accept("DEFAULT"):
 		return p.defaultValue(c)
 	case p.accept("AUTO_INCREMENT"):
-		c.AutoIncrement = true
+		c.AutoIncrement, p.notNull = true, true
 	case p.accept("ON", "UPDATE"):
 		p.onUpdate(c)
 	case p.accept("PRIMARY", "KEY"), p.accept("PRIMARY"), p.accept("KEY"):
@@ -86,9 +89,10 @@ func (c *Column) collate(name string) {
 }
 
 // generated reads what follows AS: an expression, or ROW START and ROW END of a
-// versioned table, whose values the server sets like an ordinary column's.
+// versioned table.
 func (p *parser) generated(c *Column) bool {
 	if p.accept("ROW", "START") || p.accept("ROW", "END") {
+		p.notNull, c.Generated = true, Stored
 		return true
 	}
 	if !p.parens() {
@@ -157,7 +161,7 @@ func (p *parser) defaultValue(c *Column) bool {
 		text := epochDefault
 		c.HasDefault, c.Default, c.DefaultIsExpression = true, &text, true
 	default:
-		if text, ok := p.literal(); ok {
+		if text, ok := p.literal(c.Kind); ok {
 			c.HasDefault, c.Default = true, &text
 		} else if p.at = from; !p.call() {
 			return false
@@ -195,8 +199,9 @@ func (p *parser) call() bool {
 }
 
 // literal reads a literal with its sign and gives its text: a string's content, a
-// number as it is written, the digits of a bit literal.
-func (p *parser) literal() (string, bool) {
+// number as it is written, the digits of a bit literal. A hexadecimal one is a number
+// where the column is, and a number is one of bits where the column is.
+func (p *parser) literal(kind Kind) (string, bool) {
 	sign := ""
 	if p.peek().is("+") || p.peek().is("-") {
 		sign = p.next().text
@@ -204,10 +209,17 @@ func (p *parser) literal() (string, bool) {
 	t := p.next()
 	switch t.kind {
 	case numberToken:
+		if n, err := strconv.ParseUint(t.text, 10, 64); err == nil && kind == Bit {
+			return strconv.FormatUint(n, 2), true
+		}
 		return sign + t.text, true
 	case bitsToken:
 		return t.text, true
 	case hexToken:
+		if kind <= Double {
+			n, err := strconv.ParseUint(t.text, 16, 64)
+			return strconv.FormatUint(n, 10), err == nil
+		}
 		return unhex(t.text), true
 	case stringToken:
 		return sign + p.joined(t), true

@@ -114,8 +114,16 @@ func (p *parser) key(b *builder) bool {
 	}
 	switch {
 	case p.accept("PRIMARY", "KEY"):
-		if columns, ok := p.keyParts(nil); ok {
+		onlyNew := p.peek().is("IF") // MariaDB; "new" to the table as it was before
+		if columns, ok := p.keyParts(nil); ok && !(onlyNew && b.hadKey) {
 			b.primary(columns)
+		}
+	case p.accept("PERIOD", "FOR"):
+		p.name()
+		if columns, ok := p.keyParts(nil); ok {
+			for _, name := range columns {
+				b.require(name)
+			}
 		}
 	case p.accept("UNIQUE"):
 		p.acceptOne("INDEX", "KEY")
@@ -123,7 +131,7 @@ func (p *parser) key(b *builder) bool {
 			b.addUnique(name, columns)
 		}
 	case t.is("INDEX"), t.is("KEY"), t.is("FULLTEXT"), t.is("SPATIAL"), t.is("FOREIGN"), t.is("CHECK"),
-		t.is("PERIOD") && p.ahead(1).is("FOR"), t.is("VECTOR") && (p.ahead(1).is("INDEX") || p.ahead(1).is("KEY")),
+		t.is("VECTOR") && (p.ahead(1).is("INDEX") || p.ahead(1).is("KEY")),
 		t.is("PARTITION") && p.altering:
 	default:
 		if !constraint {

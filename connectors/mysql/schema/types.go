@@ -274,9 +274,8 @@ func (p *parser) signs(c *Column) string {
 	sign := ""
 	for {
 		switch p.acceptOne("SIGNED", "UNSIGNED", "ZEROFILL") {
-		case "SIGNED":
+		case "SIGNED": // after UNSIGNED it changes nothing but Debezium's name of the type
 			sign = " SIGNED"
-			c.Unsigned = false
 		case "UNSIGNED":
 			sign = " UNSIGNED"
 			c.Unsigned = true

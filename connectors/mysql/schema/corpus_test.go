@@ -1,0 +1,82 @@
+package schema
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// step is one statement of testdata/ddl and what the real server and the real Debezium
+// made of it, as record_test.go has written it down.
+type step struct {
+	SQL        string                 `json:"sql"`
+	Error      string                 `json:"error,omitempty"` // the server's
+	AnsiQuotes bool                   `json:"ansi,omitempty"`
+	File       string                 `json:"file"`
+	From       int                    `json:"from"`
+	To         int                    `json:"to"`
+	Queries    []queryEvent           `json:"queries,omitempty"` // in the binlog
+	Tables     map[string]*tableFacts `json:"tables,omitempty"`  // that it changed; null for those that are gone
+	Records    []json.RawMessage      `json:"records,omitempty"` // of Debezium's schema history
+}
+
+type queryEvent struct {
+	Database string `json:"database"`
+	Text     string `json:"text"`
+}
+
+// tableFacts is what the server tells of a table. Columns are rows of
+// information_schema.columns: name, type, nullable, charset, key, extra, default.
+type tableFacts struct {
+	Create  string     `json:"create"`
+	Columns [][]string `json:"columns"`
+}
+
+// statements reads a file of statements.
+func statements(t *testing.T, name string) []string {
+	text, err := os.ReadFile("testdata/ddl/" + name + ".sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if b.Len() == 0 && (strings.HasPrefix(line, "--") || strings.TrimSpace(line) == "") {
+			continue
+		}
+		b.WriteString(line)
+		if sql, ends := strings.CutSuffix(strings.TrimRight(b.String(), " \n"), ";"); ends {
+			out = append(out, sql)
+			b.Reset()
+		}
+	}
+	if b.Len() > 0 {
+		t.Fatalf("%s: the last statement has no end: %s", name, b.String())
+	}
+	return out
+}
+
+// recorded reads what was recorded of a server.
+func recorded(t *testing.T, dialect string) []step {
+	file, err := os.Open("testdata/ddl/" + dialect + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var steps []step
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<22)
+	for lines.Scan() {
+		var s step
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, s)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}

@@ -303,8 +303,14 @@ func appendOpaque(out, data []byte) ([]byte, error) {
 	}
 	out = append(out, `"base64:type`...)
 	out = append(strconv.AppendUint(out, uint64(kind), 10), ':')
+	for ; len(raw) > base64Line; raw = raw[base64Line:] {
+		out = append(base64.StdEncoding.AppendEncode(out, raw[:base64Line]), '\\', 'n')
+	}
 	return append(base64.StdEncoding.AppendEncode(out, raw), '"'), nil
 }
+
+// base64Line is how many bytes the server puts on a line of base64: 76 characters.
+const base64Line = 57
 
 // appendPackedTime prints a time in the form in which the server computes: microseconds in the low 24 bits, above them
 // the bits of DATETIME2 or TIME2.

@@ -13,16 +13,20 @@ import (
 	"github.com/weirlog/weir/connectors/debezium"
 )
 
-// uuidText gives a UUID as text. MariaDB stores the parts of one that holds a time (versions 1 to 5) from the last to the
-// first, so that indices are in the order of time, and others as they are; which it is, is told by the variant's bit:
-// the byte that holds it can't have it set where the version would stand.
+// uuidText gives a UUID as text. MariaDB stores the parts of one of the versions 1 to 5 from the last to the first, so that
+// indices are in the order of time, and others as they are:
+//
+//	as it is  time (4) time (2) version (2) variant (2) node (6)
+//	turned    node (6) variant (2) version (2) time (2) time (4)
+//
+// A variant's highest bit is set, that of a version which is turned is not.
 func uuidText(raw []byte, a *debezium.Arena) (connect.Value, error) {
 	if len(raw) > 16 {
 		return connect.Value{}, fmt.Errorf("a UUID of %d bytes", len(raw))
 	}
 	var u, id [16]byte
 	copy(u[:], raw) // the binlog leaves out zeros at the end
-	if swapped := u[8]&0x80 == 0; swapped && u != id {
+	if u[6]&0x80 != 0 && u[8]&0x80 == 0 {
 		copy(id[0:4], u[12:16])
 		copy(id[4:6], u[10:12])
 		copy(id[6:8], u[8:10])

@@ -1,0 +1,21 @@
+CREATE DATABASE beyond CHARACTER SET utf8mb4;
+USE beyond;
+CREATE TABLE images (id int PRIMARY KEY, a int, b varchar(10), c text, d blob, e int DEFAULT 5);
+INSERT INTO images VALUES (1, 1, 'one', 'text', 'blob', 1), (2, 2, 'two', NULL, NULL, NULL), (3, NULL, NULL, NULL, NULL, NULL);
+SET SESSION binlog_row_image = MINIMAL;
+INSERT INTO images (id, b) VALUES (4, 'four');
+UPDATE images SET a = 11 WHERE id = 1;
+UPDATE images SET c = 'new', id = 22 WHERE id = 2;
+DELETE FROM images WHERE id = 3;
+SET SESSION binlog_row_image = NOBLOB;
+UPDATE images SET b = 'noblob' WHERE id = 1;
+UPDATE images SET c = 'changed' WHERE id = 1;
+INSERT INTO images VALUES (5, 5, 'five', 'c', 'd', 5), (6, 6, NULL, NULL, 'd', NULL);
+SET SESSION binlog_row_image = FULL;
+CREATE TABLE floats (id int PRIMARY KEY, f float, g float(10,4), d double, m double(12,5));
+INSERT INTO floats VALUES (1, 0.1, 0.1, 0.1, 0.1), (2, 3.4028235e38, 99999.99995, 1.7976931348623157e308, 12345.678905), (3, 1.17549e-38, -0.00005, 4.9e-324, -0.000005), (4, 16777217, 16777.217, 9007199254740993, 1234567.12345), (5, -0.0, -0.0, -0.0, -0.0), (6, 1/3, 1/3, 1/3, 1/3), (7, 1e10, 1, 1e15, 1), (8, 123456.789, 1, 1e16, 1), (9, 1e-5, 1, 123456789012345680, 1);
+CREATE TABLE times2 (id int PRIMARY KEY, t1 time(1), t2 time(2), t3 time(3), t4 time(4), t5 time(5), t6 time(6), d1 datetime(1), d2 datetime(2), d3 datetime(3), d4 datetime(4), d5 datetime(5), d6 datetime(6), s2 timestamp(2) NULL, s4 timestamp(4) NULL, s5 timestamp(5) NULL);
+INSERT INTO times2 VALUES (1, '-00:00:00.1', '-00:00:00.01', '-00:00:00.001', '-00:00:00.0001', '-00:00:00.00001', '-00:00:00.000001', '0099-01-02 03:04:05.1', '1969-12-31 23:59:59.01', '1900-01-01 00:00:00.001', '9999-12-31 23:59:59.0001', '2000-02-29 12:00:00.00001', '1000-01-01 00:00:00.000001', '2001-01-01 00:00:00.01', '2001-01-01 00:00:00.0001', '2001-01-01 00:00:00.00001'),
+ (2, '-838:59:58.9', '-01:00:00.99', '-100:00:01.999', '-12:00:00.9999', '-00:59:59.99999', '-00:00:59.999999', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), (3, '00:00:00.9', '838:59:58.99', '12:00:00', '00:00:00.0100', '23:59:59.99999', '24:00:00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+CREATE TABLE many (id int PRIMARY KEY, c1 enum('a') NOT NULL, c2 set('a','b','c','d','e','f','g','h','i') NOT NULL, c3 set('01','02','03','04','05','06','07','08','09','10','11','12','13','14','15','16','17','18','19','20','21','22','23','24','25','26','27','28','29','30','31','32','33','34','35','36','37','38','39','40','41','42','43','44','45','46','47','48','49','50','51','52','53','54','55','56','57','58','59','60','61','62','63','64'), b1 bit(1), b9 bit(9), b33 bit(33), ch char(255), chm char(255) charset utf8mb4, bi binary(255), vb varbinary(256), bz binary(4));
+INSERT INTO many VALUES (1, 'a', 'a,i', '01,64', 1, 257, 1, REPEAT('x', 255), REPEAT('é', 255), REPEAT('a', 255), REPEAT('b', 256), x'00000000'), (2, 'a', '', '', 0, 0, 0, '', '', '', '', x'20202020'), (3, 'a', 'b', '33', 1, 511, 8589934591, ' x', ' ', 'x  ', ' ', x'00410000');

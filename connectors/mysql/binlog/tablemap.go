@@ -54,17 +54,20 @@ const (
 	typeDateTime2  = 18
 	typeTime2      = 19
 	typeVector     = 242
-	typeJSON       = 245
-	typeNewDecimal = 246
-	typeEnum       = 247
-	typeSet        = 248
-	typeTinyBlob   = 249
-	typeMediumBlob = 250
-	typeLongBlob   = 251
-	typeBlob       = 252
-	typeVarString  = 253
-	typeString     = 254
-	typeGeometry   = 255
+
+	typeBlobCompressed    = 140 // MariaDB
+	typeVarcharCompressed = 141
+	typeJSON              = 245
+	typeNewDecimal        = 246
+	typeEnum              = 247
+	typeSet               = 248
+	typeTinyBlob          = 249
+	typeMediumBlob        = 250
+	typeLongBlob          = 251
+	typeBlob              = 252
+	typeVarString         = 253
+	typeString            = 254
+	typeGeometry          = 255
 )
 
 // Fields of a table map's optional metadata.
@@ -103,7 +106,7 @@ func (c *ColumnMap) numeric() bool {
 
 func (c *ColumnMap) text(d Dialect) bool {
 	switch c.realType() {
-	case typeString, typeVarString, typeVarchar, typeTinyBlob, typeMediumBlob, typeLongBlob, typeBlob:
+	case typeString, typeVarString, typeVarchar, typeTinyBlob, typeMediumBlob, typeLongBlob, typeBlob, typeBlobCompressed, typeVarcharCompressed:
 		return true
 	case typeGeometry:
 		return d == MariaDB
@@ -152,9 +155,9 @@ func columnMeta(typ byte, c *cursor) uint16 {
 	switch typ {
 	case typeString, typeNewDecimal, typeEnum, typeSet: // real type and length; precision and scale
 		return uint16(c.u8())<<8 | uint16(c.u8())
-	case typeVarString, typeVarchar, typeBit:
+	case typeVarString, typeVarchar, typeBit, typeVarcharCompressed:
 		return c.u16()
-	case typeBlob, typeTinyBlob, typeMediumBlob, typeLongBlob, typeDouble, typeFloat, typeGeometry, typeVector, typeJSON,
+	case typeBlob, typeBlobCompressed, typeTinyBlob, typeMediumBlob, typeLongBlob, typeDouble, typeFloat, typeGeometry, typeVector, typeJSON,
 		typeTime2, typeDateTime2, typeTimestamp2:
 		return uint16(c.u8())
 	}

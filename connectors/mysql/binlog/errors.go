@@ -126,6 +126,7 @@ const (
 	erConnectionKilled   = 1927 // MariaDB
 	erSessionWasKilled   = 3169
 	erServerOffline      = 3032
+	erSameServerID       = 4052 // MariaDB
 )
 
 func classOf(e *mysql.MyError) Class {
@@ -136,6 +137,8 @@ func classOf(e *mysql.MyError) Class {
 		return Lost
 	case erDBAccessDenied, erAccessDenied, erHostNotPrivileged, erTableAccessDenied, erSpecificAccess, erAccessNoPassword:
 		return Denied
+	case erSameServerID:
+		return DuplicateServerID
 	case erReadingBinlog:
 		return classOfReading(strings.ToLower(e.Message))
 	}

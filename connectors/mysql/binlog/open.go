@@ -52,7 +52,7 @@ func Open(ctx context.Context, cfg Config, start Offset) (*Stream, error) {
 		return nil, fmt.Errorf("connect for the binlog: %w", err)
 	}
 	s := &Stream{cfg: cfg, conn: conn, set: stored, tracked: start.GTIDs != "", resume: start, tables: make(map[uint64]*TableMap)}
-	s.file, s.pos, s.rest = start.File, start.Pos, Position{start.File, start.Pos}
+	s.rest = Position{start.File, start.Pos}
 	s.serverID, s.seconds = start.ServerID, start.Seconds
 	s.resuming = start.Event > 0 || start.Row > 0
 	if err := s.dump(ctx); err != nil {
@@ -144,7 +144,7 @@ func (s *Stream) serverState() (serverState, error) {
 		if err != nil {
 			return state, fmt.Errorf("read the server's binlog settings: %w", err)
 		}
-		texts[i] = text
+		texts[i] = strings.Clone(text) // it lies in memory that the library uses again
 	}
 	state.checksum = texts[0]
 	state.gtids = strings.EqualFold(texts[1], "ON")
@@ -192,7 +192,7 @@ func (s *Stream) explain(err error, byGTID bool) error {
 	if byGTID {
 		own.Err = fmt.Errorf("asked for what follows the transactions %s: %w", s.set, own.Err)
 	} else {
-		own.At = Position{s.file, s.pos}
+		own.At = s.rest
 	}
 	return own
 }
@@ -219,7 +219,7 @@ func (s *Stream) send(byGTID bool) error {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(set)))
 		b = append(b, set...)
 	default:
-		file, pos, flags := s.file, max(s.pos, firstEvent), uint16(0)
+		file, pos, flags := s.rest.File, max(s.rest.Offset, firstEvent), uint16(0)
 		if byGTID {
 			file, pos = "", firstEvent // @slave_connect_state says where
 		}

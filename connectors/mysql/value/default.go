@@ -49,7 +49,7 @@ func (c *Codec) zero() connect.Value {
 }
 
 // defaultOf gives a column's default as a value, nil for none. A default that the server computes is none, but for
-// CURRENT_TIMESTAMP, which is the epoch; one that can't be read is none too: it is not worth a stop.
+// CURRENT_TIMESTAMP, which is the epoch. One that can't be read is none too: it is not worth a stop.
 func (c *Codec) defaultOf(column *schema.Column) *connect.Value {
 	if !column.HasDefault || column.Default == nil {
 		return nil
@@ -96,9 +96,9 @@ func (c *Codec) literal(text, exact string, column *schema.Column, a *debezium.A
 	return v, err == nil
 }
 
+// isNow says whether a default is CURRENT_TIMESTAMP, for which package schema, as Debezium, has the epoch.
 func isNow(text string) bool {
-	upper := strings.ToUpper(text)
-	return strings.HasPrefix(upper, "CURRENT_TIMESTAMP") || strings.HasPrefix(upper, "NOW(") || strings.HasPrefix(upper, "LOCALTIME")
+	return text == "1970-01-01 00:00:00" || strings.HasPrefix(strings.ToUpper(text), "CURRENT_TIMESTAMP")
 }
 
 // now is the default CURRENT_TIMESTAMP: the epoch, but none for a TIMESTAMP that may be null.

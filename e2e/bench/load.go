@@ -85,9 +85,16 @@ func createTopic(ctx context.Context, addr string, partitions, replicas int) err
 	// As wide as the load's largest batch on every side.
 	limit := fmt.Sprint(2 * batchBytes)
 	admin := kadm.NewClient(cl)
-	resp, err := admin.CreateTopic(ctx, int32(partitions), int16(replicas), map[string]*string{"max.message.bytes": &limit}, topicName)
+	first := min(partitions, manyPartitions) // Kafka refuses to make 10,000 at once
+	resp, err := admin.CreateTopic(ctx, int32(first), int16(replicas), map[string]*string{"max.message.bytes": &limit}, topicName)
 	if err = errors.Join(err, resp.Err); err != nil {
 		return fmt.Errorf("create topic: %w", err)
+	}
+	if first < partitions {
+		more, err := admin.UpdatePartitions(ctx, partitions, topicName)
+		if err = errors.Join(err, more.Error()); err != nil {
+			return fmt.Errorf("create more partitions: %w", err)
+		}
 	}
 	return until(ctx, "every partition has a leader", func() (bool, error) {
 		topics, err := admin.ListTopics(ctx, topicName)

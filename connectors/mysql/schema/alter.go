@@ -6,6 +6,7 @@ func (p *parser) alter() error {
 	p.next()
 	p.acceptOne("ONLINE", "IGNORE")
 	p.accept("IGNORE")
+	p.definer()
 	switch {
 	case p.accept("TABLE"):
 		return p.alterTable(from)
@@ -26,7 +27,8 @@ func (p *parser) alterDatabase() error {
 	if charset := p.databaseCharset(); charset != "" && name != "" {
 		p.edits = append(p.edits, edit{database: name, charset: charset})
 	}
-	return p.other()
+	p.database(name, p.statement.Text)
+	return nil
 }
 
 // alterTable reads ALTER TABLE …, its first token being at from.
@@ -290,7 +292,7 @@ func (p *parser) alterColumn(b *builder) bool {
 		}
 		return ok
 	case p.accept("DROP", "DEFAULT"):
-		c.HasDefault, c.Default, c.DefaultIsExpression = false, nil, false
+		c.HasDefault, c.Default, c.DefaultIsExpression = c.Optional, nil, false
 	case p.accept("SET", "VISIBLE"):
 		c.Invisible = false
 	case p.accept("SET", "INVISIBLE"):

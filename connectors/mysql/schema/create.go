@@ -221,7 +221,7 @@ func (p *parser) tableOption(b *builder) bool {
 	return true
 }
 
-// createUnique reads CREATE UNIQUE INDEX …, whose word UNIQUE is at from.
+// createUnique reads CREATE UNIQUE INDEX …; its part of the statement begins at from.
 func (p *parser) createUnique(from int) error {
 	p.exists()
 	name, _ := p.name()
@@ -241,7 +241,7 @@ func (p *parser) createUnique(from int) error {
 	b.addUnique(name, columns)
 	t := b.table()
 	p.edits = append(p.edits, edit{id: id, table: t})
-	if slices.Equal(old.PrimaryKey, t.PrimaryKey) {
+	if len(old.PrimaryKey) > 0 && slices.Equal(old.PrimaryKey, t.PrimaryKey) {
 		return p.other()
 	}
 	p.changes = append(p.changes, Change{Type: ChangeAlter, Database: id.Database, ID: id, Table: t, DDL: p.body(from)})

@@ -107,24 +107,6 @@ func (c *cursor) skipItem() {
 	}
 }
 
-// since gives the statement's text from the token at index from up to here.
-func (c *cursor) since(from int) string {
-	if c.at <= from {
-		return ""
-	}
-	return c.text[c.tokens[from].start:c.tokens[c.at-1].end]
-}
-
-// body gives the statement's text without what stands around it: from the token at
-// index from to the last one.
-func (c *cursor) body(from int) string {
-	last := len(c.tokens) - 2
-	if last < from {
-		return ""
-	}
-	return c.text[c.tokens[from].start:c.tokens[last].end]
-}
-
 // near gives a few words from here on, for errors.
 func (c *cursor) near() string {
 	text := c.text[min(c.peek().start, len(c.text)):]

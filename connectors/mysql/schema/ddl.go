@@ -140,6 +140,42 @@ func (p *parser) run() error {
 // unparsed makes the error of a statement about the table id.
 func (p *parser) unparsed(id TableID) error { return &UnparsedError{ID: id, Near: p.near()} }
 
+// part gives the statement's text from one token to another, without what stands
+// around them. Debezium reads MySQL's statements with their strings in single quotes.
+func (p *parser) part(from, to int) string {
+	if to < from {
+		return ""
+	}
+	start, end := p.tokens[from].start, p.tokens[to].end
+	if p.catalog.dialect != MySQL || p.statement.AnsiQuotes || strings.IndexByte(p.text[start:end], '"') < 0 {
+		return p.text[start:end]
+	}
+	var b strings.Builder
+	at := start
+	for _, t := range p.tokens[from : to+1] {
+		if t.kind == stringToken && p.text[t.start] == '"' {
+			b.WriteString(p.text[at:t.start])
+			b.WriteByte('\'')
+			b.WriteString(strings.ReplaceAll(p.text[t.start+1:t.end-1], "'", "''"))
+			b.WriteByte('\'')
+			at = t.end
+		}
+	}
+	b.WriteString(p.text[at:end])
+	return b.String()
+}
+
+// body gives the whole statement's text from a token on. A comment that is executed
+// and goes on to its end is taken with its closing mark.
+func (p *parser) body(from int) string {
+	last := len(p.tokens) - 2
+	text := p.part(from, last)
+	if rest := strings.TrimSpace(p.text[p.tokens[last].end:]); strings.HasPrefix(rest, "*/") {
+		text += " */"
+	}
+	return text
+}
+
 // find gives a table as the statement has left it so far.
 func (p *parser) find(id TableID) *Table {
 	for i := len(p.edits) - 1; i >= 0; i-- {
@@ -177,6 +213,7 @@ func (p *parser) create() error {
 	from := p.at
 	p.next()
 	replace := p.accept("OR", "REPLACE")
+	p.definer()
 	switch {
 	case p.accept("TEMPORARY"):
 		return nil
@@ -186,12 +223,29 @@ func (p *parser) create() error {
 		return p.createDatabase(from)
 	case p.accept("UNIQUE"):
 		p.accept("INDEX")
-		return p.createUnique(from + 1)
+		if p.catalog.dialect == MySQL { // Debezium leaves CREATE out
+			from = p.at - 2
+		}
+		return p.createUnique(from)
 	case p.accept("INDEX"), p.accept("FULLTEXT"), p.accept("SPATIAL"), p.accept("VECTOR"), p.accept("SEQUENCE"),
 		p.accept("EVENT"), p.accept("TABLESPACE"), p.accept("SERVER"), p.accept("LOGFILE"), p.accept("UNDO"):
 		return p.other()
 	}
 	return p.ignored()
+}
+
+// definer passes over DEFINER = 'user'@'host'.
+func (p *parser) definer() {
+	if !p.accept("DEFINER", "=") {
+		return
+	}
+	p.next()
+	if p.peek().is("(") {
+		p.parens()
+	}
+	if p.accept("@") {
+		p.next()
+	}
 }
 
 // ignored takes in a statement about something without rows: views, routines,
@@ -333,24 +387,28 @@ func (p *parser) rename() error {
 		if !ok {
 			return p.unparsed(previous)
 		}
-		t := p.renamed(previous, id)
-		p.changes = append(p.changes, Change{Type: ChangeAlter, Database: id.Database, ID: id, Previous: previous, Table: t, DDL: prefix + p.since(pair)})
+		p.renamed(previous, id)
+		p.changes = append(p.changes, Change{Type: ChangeAlter, Database: id.Database, ID: id, Previous: previous, DDL: prefix + p.part(pair, p.at-1)})
 		if !p.accept(",") {
-			return nil
+			break
 		}
 	}
+	// A table that is renamed on in the same statement is told of where it ends.
+	for i := range p.changes {
+		p.changes[i].Table = p.find(p.changes[i].ID)
+	}
+	return nil
 }
 
-// renamed gives a table a new name; nil where the table isn't known.
-func (p *parser) renamed(previous, id TableID) *Table {
+// renamed gives a table that is known a new name.
+func (p *parser) renamed(previous, id TableID) {
 	old := p.find(previous)
 	if old == nil {
-		return nil
+		return
 	}
 	t := *old
 	t.ID = id
 	p.edits = append(p.edits, edit{id: previous}, edit{id: id, table: &t})
-	return &t
 }
 
 // rows reads the table of a statement that writes rows.

@@ -30,7 +30,7 @@ type TableChange struct {
 // Format says how structure is written down for Debezium.
 type Format struct {
 	Dialect  Dialect
-	Comments bool // include.schema.comments: with the comments of tables and columns
+	Comments bool // include.schema.comments: with the comments of tables and columns, of MySQL
 }
 
 // Record makes the history's record of a change; source and position are shared.
@@ -162,9 +162,9 @@ func (in *changeJSON) change() (TableChange, error) {
 }
 
 func (in *tableJSON) table(id TableID, comment string) (*Table, error) {
-	t := &Table{ID: id, Charset: charsetName(in.Charset), PrimaryKey: in.Key, Comment: comment}
+	t := &Table{ID: id, Charset: charsetName(in.Charset), PrimaryKey: in.Key, Comment: unescapeText(comment)}
 	if t.Comment == "" {
-		t.Comment = in.Comment
+		t.Comment = unescapeText(in.Comment)
 	}
 	for i := range in.Columns {
 		c, err := in.Columns[i].column()
@@ -191,7 +191,7 @@ func (in *columnJSON) column() (Column, error) {
 	}
 	p.signs(&c)
 	c.TypeName, c.TypeExpression = in.TypeName, in.TypeExpression
-	c.JDBCType, c.Charset, c.Comment = in.JDBCType, charsetName(in.Charset), in.Comment
+	c.JDBCType, c.Charset, c.Comment = in.JDBCType, charsetName(in.Charset), unescapeText(in.Comment)
 	c.Length, c.HasLength, c.Scale, c.HasScale = 0, in.Length != nil, 0, in.Scale != nil
 	if c.HasLength {
 		c.Length = *in.Length

@@ -48,9 +48,10 @@ func (f Format) change(w *writer, c *TableChange) {
 	w.close('}')
 }
 
+// comment gives what is written of a comment. Debezium always has those of MariaDB.
 func (f Format) comment(text string) string {
-	if f.Comments {
-		return text
+	if f.Comments || f.Dialect == MariaDB {
+		return escapeText(text)
 	}
 	return ""
 }

@@ -60,7 +60,7 @@ func record(t *testing.T, dialect string) {
 	steps = append(steps, r.run("create table end_of_statements (a int)"))
 	records := r.await(topic, "end_of_statements")
 	for _, raw := range records {
-		assign(t, steps, raw)
+		assign(t, steps, raw, dialect)
 	}
 	write(t, "testdata/ddl/"+dialect+".json", steps)
 	if dialect == "mysql" {
@@ -220,8 +220,9 @@ func (r *recorder) await(topic, text string) [][]byte {
 	}
 }
 
-// assign gives a record to the step whose part of the binlog its position is in.
-func assign(t *testing.T, steps []step, raw []byte) {
+// assign gives a record to the step whose part of the binlog its position is in: of
+// MySQL's the end of the statement's event, of MariaDB's the beginning of its GTID's.
+func assign(t *testing.T, steps []step, raw []byte, dialect string) {
 	var in struct {
 		Position struct {
 			File     string `json:"file"`
@@ -236,7 +237,13 @@ func assign(t *testing.T, steps []step, raw []byte) {
 		return
 	}
 	i := slices.IndexFunc(steps, func(s step) bool {
-		return s.File == in.Position.File && s.From < in.Position.Pos && in.Position.Pos <= s.To
+		if s.File != in.Position.File {
+			return false
+		}
+		if dialect == "mariadb" {
+			return s.From <= in.Position.Pos && in.Position.Pos < s.To
+		}
+		return s.From < in.Position.Pos && in.Position.Pos <= s.To
 	})
 	if i < 0 {
 		t.Logf("a record of no step: %s", raw)

@@ -63,6 +63,7 @@ type Column struct {
 	Generated     Generated
 	Invisible     bool
 	OnUpdateNow   bool // ON UPDATE CURRENT_TIMESTAMP
+	Hidden        bool // is in the binlog's rows only: row_start and row_end of MariaDB's versioned tables
 
 	EnumValues []string // labels of ENUM and SET, unquoted, in their order
 

@@ -65,7 +65,7 @@ var typeWords = map[string]typeWord{
 	"TINYBLOB": {TinyBlob, jdbcBlob, false, 0, -1}, "BLOB": {Blob, jdbcBlob, false, 0, -1},
 	"MEDIUMBLOB": {MediumBlob, jdbcBlob, false, 0, -1}, "LONGBLOB": {LongBlob, jdbcBlob, false, 0, -1},
 	"ENUM": {Enum, jdbcChar, false, 1, -1}, "SET": {Set, jdbcChar, false, 0, -1},
-	"JSON": {JSON, jdbcOther, false, 0, -1}, "VECTOR": {Vector, jdbcOther, false, 2048, -1},
+	"JSON": {JSON, jdbcOther, false, 0, -1}, "VECTOR": {Vector, jdbcOther, false, 0, -1},
 	"GEOMETRY": {Geometry, jdbcOther, false, 0, -1}, "POINT": {Point, jdbcOther, false, 0, -1},
 	"LINESTRING": {LineString, jdbcOther, false, 0, -1}, "POLYGON": {Polygon, jdbcOther, false, 0, -1},
 	"MULTIPOINT": {MultiPoint, jdbcOther, false, 0, -1}, "MULTILINESTRING": {MultiLineString, jdbcOther, false, 0, -1},
@@ -161,8 +161,11 @@ func (p *parser) set(c *Column, w typeWord) {
 	if w.scale >= 0 {
 		c.Scale, c.HasScale = w.scale, true
 	}
-	if w.jdbc == jdbcNChar {
+	switch {
+	case w.jdbc == jdbcNChar:
 		c.Length, c.HasLength = 1, true
+	case w.kind == Vector && p.catalog != nil && p.catalog.dialect == MariaDB:
+		c.Length, c.HasLength = 2048, true
 	}
 }
 

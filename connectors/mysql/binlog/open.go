@@ -223,8 +223,8 @@ func (s *Stream) send(byGTID bool) error {
 		if byGTID {
 			file, pos = "", firstEvent // @slave_connect_state says where
 		}
-		if pos > 1<<32-1 {
-			return &Error{Class: Diverged, At: Position{file, pos}, Err: errors.New("the protocol can't ask for a place behind 4 GiB")}
+		if pos > 1<<32-1 { // more than the protocol can ask for: what comes before is read and dropped
+			s.dropUntil, pos = pos, firstEvent
 		}
 		if s.cfg.Dialect == MariaDB && s.annotated {
 			flags = dumpAnnotate

@@ -30,11 +30,13 @@ type Stream struct {
 
 	// Where the stream is: the last event's file and end, and the place behind the last transaction or other event that
 	// stands for itself.
-	file     string
-	pos      uint64
-	rest     Position
-	serverID uint32
-	seconds  int64
+	file string
+	pos  uint64
+	rest Position
+	// dropUntil is up to which place of the first file events are passed over; 0: none are.
+	dropUntil uint64
+	serverID  uint32
+	seconds   int64
 
 	set     GTIDSet // transactions that are done
 	tracked bool    // set holds all of them, not only those since the start
@@ -127,6 +129,9 @@ func (s *Stream) OffsetInRows(done int) Offset {
 
 // Before is the restart point before the Query that Next has returned last: it comes again.
 func (s *Stream) Before() Offset { return s.before }
+
+// Place is how far the stream has come, for comparing with the server's.
+func (s *Stream) Place() Position { return Position{s.file, s.pos} }
 
 func (s *Stream) gtids() string {
 	if !s.tracked {
@@ -271,6 +276,12 @@ func (s *Stream) take(event []byte) (Event, error) {
 	at := s.outer.At
 	if !s.payload.active {
 		at = s.place(h)
+	}
+	if s.dropUntil > 0 && h.kind != evFormat && h.kind != evRotate {
+		if at.Start < s.dropUntil {
+			return nil, nil
+		}
+		s.dropUntil = 0
 	}
 	ordinal := s.events
 	if s.open && (h.kind != evAnnotate || s.cfg.Annotate) && h.kind != evHeartbeat && h.kind != evHeartbeatV2 && h.kind != evPayload {

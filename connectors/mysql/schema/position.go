@@ -14,23 +14,21 @@ import (
 //
 // It decides as Debezium does: by GTID sets where both have them; a position without
 // is older than one with; else by file, position, event and row. Positions of other
-// servers can only be compared by time.
+// servers can only be compared by time. Unlike Debezium it looks at the place too where
+// the sets are equal: a statement that swaps names must not be applied twice.
 func AtOrBefore(record, offset connect.OffsetMap, contains func(set, subset string) bool) bool {
 	ours, theirs := record.Get("gtids").Str(), offset.Get("gtids").Str()
 	switch {
+	case theirs != "" && ours != "" && !contains(theirs, ours):
+		return false
+	case theirs != "" && ours != "" && !contains(ours, theirs):
+		return true
 	case theirs != "" && ours != "":
-		if !contains(theirs, ours) {
-			return false
+		// The same set. A record's set lacks its own statement, so this one can be the
+		// very next: its place decides. A snapshot's structure was there before all.
+		if record.Has("snapshot") || offset.Has("snapshot") {
+			return record.Has("snapshot")
 		}
-		if !contains(ours, theirs) {
-			return true
-		}
-		// The same set: a snapshot's structure was written before anything streamed, and
-		// events in the transaction that follows are counted.
-		if !record.Has("snapshot") && offset.Has("snapshot") {
-			return false
-		}
-		return record.Get("event").Int() <= offset.Get("event").Int()
 	case theirs != "":
 		return true
 	case ours != "":

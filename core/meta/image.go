@@ -195,6 +195,9 @@ func (m *Image) put(t *Topic) {
 	m.byID[t.ID] = t
 }
 
+// interrupt is what an entry without a command does: a snapshot whose parts it comes between means nothing.
+func (m *Image) interrupt() { m.loading = nil }
+
 // ClusterID is empty before InitCluster.
 func (m *Image) ClusterID() string { return m.clusterID }
 

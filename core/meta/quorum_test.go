@@ -106,8 +106,8 @@ func TestCommandsAreAppliedInOrderWhenTheyAreDurable(t *testing.T) {
 	if got := topicNames(q2); !slices.Equal(got, before) || len(got) != 4 {
 		t.Errorf("after a restart %v, before %v", got, before)
 	}
-	if q2.term != q.term+1 {
-		t.Errorf("term %d after %d", q2.term, q.term)
+	if q2.leader != (leader{1, q.leader.term + 1}) {
+		t.Errorf("leader %+v after %+v", q2.leader, q.leader)
 	}
 }
 

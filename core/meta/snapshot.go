@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
-	"github.com/weirlog/weir/core/record"
-	"github.com/weirlog/weir/storage"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // Snapshot is one part of the whole image as of its place in the log. Parts 0 to Of-1 follow each other without any other command
@@ -153,49 +151,58 @@ func (s *Snapshot) check() error {
 	return nil
 }
 
-// isDue says that enough commands have gathered since the last snapshot. Called with mu held.
+// isDue says that this node leads, and that enough commands have gathered since the last snapshot.
 func (q *Quorum) isDue() bool {
-	every := int64(max(q.snapshotEvery, q.image.PartitionCount()/10))
-	return q.failed == nil && q.log.EndOffset()-q.covered > every
+	every := uint64(max(q.snapshotEvery, q.image.PartitionCount()/10))
+	return q.leader.id == q.id && len(q.writes) == 0 && q.log.lastIndex()-max(q.snapshotEnd, q.proposedEnd) > every
 }
 
-// putSnapshot appends the image as of the log's end: with all commands that wait for their durability, since those lie before it. If
-// there is no room for a part, the parts before it mean nothing, and the next attempt comes after as many commands again.
-// Called with mu held; the ticket is that of the last part, 0 if it isn't there.
-func (q *Quorum) putSnapshot(now time.Time) storage.Ticket {
+// proposeSnapshot proposes the image as of the log's end, with all that isn't committed yet, since that lies before it. All parts are one
+// proposal, so nothing comes between them. If there is no room, the next attempt comes after as many commands again.
+func (q *Quorum) proposeSnapshot() {
+	q.proposedEnd = q.log.lastIndex()
 	q.view.RLock()
 	whole := q.image.clone()
 	q.view.RUnlock()
-	for _, p := range q.pending {
-		_, _ = whole.Apply(p.command)
+	for _, e := range q.log.entries[q.appliedIndex-q.log.base().Index:] {
+		if c, _, err := decodeEntry(e); err == nil && c != nil {
+			_, _ = whole.Apply(*c)
+		}
 	}
-	var ticket storage.Ticket
+	m := &raftpb.Message{Type: raftpb.MsgProp.Enum(), From: new(uint64(q.id))}
 	for _, c := range whole.snapshot(q.perPart) {
 		b, err := c.Encode()
-		var app storage.Appended
 		if err == nil {
-			app, err = q.log.Append(record.AppendBatch(nil, []record.Record{{Value: b}}, now), q.term, now)
+			err = q.admits(len(b)+batchBytes, true)
 		}
 		if err != nil {
-			ticket = 0
-			break
+			q.logger.Warn("no snapshot of the metadata can be made now", "error", err)
+			return
 		}
-		ticket = app.Ticket
-		q.pending = append(q.pending, proposal{index: app.BaseOffset, command: c, done: func(Result, error) {}})
+		m.Entries = append(m.Entries, &raftpb.Entry{Data: b})
 	}
-	q.covered = q.log.EndOffset()
-	return ticket
+	if q.node.Step(m) == nil {
+		q.proposedEnd += uint64(len(m.Entries))
+	}
 }
 
 // begin notes that a whole snapshot of so many parts ends with the entry at last: the log may begin at its first part.
-func (q *Quorum) begin(last int64, parts int) {
-	q.start = last + 1 - int64(parts)
-	q.covered = max(q.covered, last+1)
+func (q *Quorum) begin(last uint64, parts int) {
+	b := base{Index: last - uint64(parts), members: q.members} // between the parts no members change
+	if q.hooks.skipMembers {
+		b.members = q.log.base().members
+	}
+	b.Term, _ = q.log.Term(b.Index)
+	q.wantedBase, q.snapshotEnd = b, last
 }
 
-// trim lets the log begin at the newest durable snapshot. What fails is tried again with the next command. Called with mu held.
+// trim lets the log begin at the newest snapshot that was applied. What fails is tried again with the next change.
 func (q *Quorum) trim() {
-	if q.start > q.log.StartOffset() {
-		_, _ = q.log.AdvanceStart(q.start)
+	if q.failed != nil {
+		return
 	}
+	if len(q.writes) == 0 && q.wantedBase.Index > q.log.base().Index {
+		_ = q.log.begin(q.wantedBase)
+	}
+	q.log.trim()
 }

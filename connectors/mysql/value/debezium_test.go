@@ -58,8 +58,8 @@ func differs(server, mode, column, op, id string) bool {
 		return id == "1" || id == "101"
 	case "types.defaults.v.default", "types.defaults.bi.default": // quotes and escapes of the literal are left in
 		return true
-	case "types.defaults.dn", "types.defaults.dnull", "types.defaults.ts", "types.defaults.tsn", "types.defaults.ts3": // the time of the recording
-		return server == "mariadb"
+	case "types.defaults.dn", "types.defaults.dnull", "types.defaults.ts", "types.defaults.tsn", "types.defaults.ts3": // when it was recorded
+		return true
 	}
 	return false
 }

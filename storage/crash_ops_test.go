@@ -22,7 +22,9 @@ func (r *crashRun) operation(mayCommit bool) string {
 	l := r.store.Log(id)
 	switch {
 	case n < 20 && mayCommit:
+		r.isCommitting = true
 		completions, err := r.store.Commit(r.now)
+		r.isCommitting = false
 		for _, done := range completions {
 			done()
 		}
@@ -310,7 +312,7 @@ func (r *crashRun) setHardState() string {
 func (r *crashRun) readLive(id LogID, l *Log) string {
 	m := r.live.logs[id]
 	if _, isHeld := r.stable[id]; isHeld {
-		r.stable[id] = m.start + int64(r.rng.IntN(int(m.end-m.start)+1))
+		r.stable[id] = max(r.stable[id], m.start+int64(r.rng.IntN(int(m.end-m.start)+1)))
 		l.SetStableEnd(r.stable[id])
 	}
 	durable := l.DurableEnd()

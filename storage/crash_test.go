@@ -32,12 +32,14 @@ type crashRun struct {
 
 	isFlushing, wasFull  bool
 	isCompacting         bool
+	isCommitting         bool
 	planned              *model          // when the compaction began
 	stable               map[LogID]int64 // of logs whose cleanup is held
 	isFull               bool            // while opening
 	isNested, isOwnStart bool
 	trace                []string
 	frames, compactions  int
+	directBytes          uint64
 }
 
 type modelOp struct {
@@ -69,6 +71,11 @@ func (r *crashRun) options() Options {
 	o.WALFileBytes = int64(4+r.rng.IntN(8)) * blockBytes
 	o.WALFiles = 3 + r.rng.IntN(4)
 	o.TailBytes = 64 << 10
+	o.directBytes = 1 << 30
+	if r.rng.IntN(4) > 0 {
+		o.directBytes = 1 + r.rng.IntN(1500)
+	}
+	o.directLogs = 1 + r.rng.IntN(3)
 	o.fewFiles = 1 + r.rng.IntN(8)
 	o.OpenFiles = 1 + r.rng.IntN(4)
 	o.CompactionMapBytes = int64(keyBytes * (1 + r.rng.IntN(8)))
@@ -102,6 +109,7 @@ func (r *crashRun) run(lives, steps int) string {
 				break
 			}
 		}
+		r.directBytes += r.store.Stats().DirectBytes
 		if !r.disk.Crashed() && r.rng.IntN(4) == 0 {
 			r.note("close")
 			if err := r.store.Close(); err != nil && !r.disk.Crashed() {
@@ -273,9 +281,9 @@ func (r *crashRun) onFrame(f *frame, t Ticket) {
 	}
 }
 
-// inject lets operations happen between the calls of a flush.
+// inject lets operations happen between the calls of a flush, a compaction, a commit.
 func (r *crashRun) inject(op vfs.Op) error {
-	if !r.isFlushing && !r.isCompacting || r.isNested || op.Kind == vfs.OpRead {
+	if !r.isFlushing && !r.isCompacting && !r.isCommitting || r.isNested || op.Kind == vfs.OpRead {
 		return nil
 	}
 	if r.rng.IntN(60) == 0 && mayBeFull(op) {
@@ -288,7 +296,10 @@ func (r *crashRun) inject(op vfs.Op) error {
 	}
 	r.isNested = true
 	defer func() { r.isNested = false }()
-	mayCommit := !strings.Contains(op.Path, "/wal")
+	mayCommit := r.store.commitMu.TryLock() // else this is a commit's call
+	if mayCommit {
+		r.store.commitMu.Unlock()
+	}
 	if r.isCompacting && !r.isFlushing && r.rng.IntN(3) == 0 {
 		r.note("flush during a compaction")
 		if err := r.store.Flush(r.now); err != nil && !r.disk.Crashed() {
@@ -375,7 +386,7 @@ func TestCrashes(t *testing.T) {
 		}
 		return
 	}
-	frames, crashes, late, compactions := 0, 0, 0, 0
+	frames, crashes, late, compactions, direct := 0, 0, 0, 0, uint64(0)
 	for seed := range uint64(seeds(t, 500)) {
 		fault, r := runSeed(seed, hooks{})
 		if fault != "" {
@@ -383,12 +394,13 @@ func TestCrashes(t *testing.T) {
 		}
 		frames += r.frames
 		compactions += r.compactions
+		direct += r.directBytes
 		trace := strings.Join(r.trace, "\n")
 		crashes += strings.Count(trace, "crash")
 		late += strings.Count(trace, "settle")
 	}
-	t.Logf("%d frames, %d crashes, %d compactions", frames, crashes, compactions)
-	if late == 0 || compactions == 0 {
-		t.Errorf("%d histories opened on a full disk, %d compactions", late, compactions)
+	t.Logf("%d frames, %d crashes, %d compactions, %d bytes written directly", frames, crashes, compactions, direct)
+	if late == 0 || compactions == 0 || direct == 0 {
+		t.Errorf("%d histories opened on a full disk, %d compactions, %d bytes written directly", late, compactions, direct)
 	}
 }

@@ -4,7 +4,8 @@
 // partition shares, a checkpoint, and per partition a folder of segments. A Log is one partition.
 // A batch given to (*Log).Append is copied once into the round being gathered, gets its offset,
 // and is durable when the round's one sync returned; (*Store).Flush later writes it to its segment
-// and lets the write-ahead log be reused.
+// and lets the write-ahead log be reused. Where a log has much in a round, its batches go to the segment at once, and the round only
+// says where they lie (direct.go).
 //
 // Invariants (tests and comments cite the numbers):
 //  1. What a ticket promised is there after any crash: the whole batch, at its offset.
@@ -17,6 +18,10 @@
 //  5. A write-ahead file is reused only after a durable checkpoint covers all its frames.
 //  6. A truncation closes the file it cuts: later bytes go to a file with a new number.
 //  7. No disk is touched under a log's or the store's mutex, but by Truncate's search for a position.
+//  8. The batches in memory are a suffix of their log: a direct write takes along what earlier rounds brought.
+//  9. A round is begun when all syncs of the one before have returned: its own, those of its direct writes and of the folders of new
+//     files. So only the newest round may be torn, and what is not all there of it is left out whole.
+//  10. Until a checkpoint covers its frames, a file that was written directly is neither compacted, cut nor removed.
 //
 // What a replicated log stands on (a raft log: offset = index, leader epoch = term):
 //   - (*Log).AppendAt takes a batch at its own offset and epoch, behind a gap too; (*Log).Append gives the next offset under the caller's epoch.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/weirlog/weir/storage/vfs"
@@ -35,8 +36,8 @@ type capture struct {
 	dropped bool
 }
 
-// maxWriteBytes is how much of a tail is gathered into one write, if it is more than one batch.
-const maxWriteBytes = 256 << 10
+// maxWriteBytes is how much is written at a time, and at most a batch more.
+const maxWriteBytes = 1 << 20
 
 // Flush writes tails to segments, syncs, writes the checkpoint, recycles write-ahead files, and applies retention.
 // A full disk is ErrDiskFull and leaves the store working; any other error ends it.
@@ -56,6 +57,7 @@ func (s *Store) Flush(now time.Time) error {
 	switch {
 	case err == nil:
 		s.diskFull = false
+		s.isDirectOff.Store(false)
 		s.stats.Flushes++
 		s.stats.FlushNanos += uint64(time.Since(began))
 	case isSoft(err):
@@ -100,12 +102,13 @@ func (s *Store) flush(now time.Time) error {
 		l.dirty = false
 	}
 	hasUsed := len(s.wal.used) > 0
+	s.directSince = 0
 	s.mu.Unlock()
 	if len(dirty) == 0 && !hasUsed {
 		return nil
 	}
 	captures, last := s.captureAll(dirty, now)
-	if err := s.handOver(head, captures, max(last, head.stateTicket)); err != nil {
+	if err := s.handOver(head, captures, max(last, head.stateTicket), now); err != nil {
 		s.stayDirty(captures)
 		return err
 	}
@@ -156,17 +159,34 @@ func (l *Log) capture(now time.Time) *capture {
 	return c
 }
 
+// leaveWritten leaves out what direct writes have brought to the segments meanwhile.
+func (c *capture) leaveWritten() {
+	c.log.mu.Lock()
+	written := c.log.writtenSeq
+	c.log.mu.Unlock()
+	n := 0
+	for n < len(c.writes) && c.writes[n].seq <= written {
+		n++
+	}
+	if c.writes = c.writes[n:]; len(c.writes) == 0 {
+		c.names = nil
+	}
+}
+
 // handOver is steps 3 to 7, but for the write-ahead files.
-func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket) error {
+func (s *Store) handOver(head checkpointHead, captures []*capture, last Ticket, now time.Time) error {
 	if s.hooks.cutEarly {
 		for _, c := range captures {
-			s.cut(c)
+			s.cut(c, nil)
 		}
 	}
 	for s.durableTicket() < last && !s.hooks.captureUnready {
-		if err := s.commit(); err != nil {
+		if err := s.commit(now); err != nil {
 			return err
 		}
+	}
+	for _, c := range captures {
+		c.leaveWritten() // before the sync that covers it
 	}
 	if s.opts.Sync == SyncOS {
 		if err := s.syncWAL(); err != nil {
@@ -209,7 +229,7 @@ func (s *Store) save(head checkpointHead, captures []*capture) error {
 // The folders stay, since a replay may write to them on its way. It reports whether there was something to remove.
 func (s *Store) makeSpace(captures []*capture) (made bool, err error) {
 	for _, c := range captures {
-		made = made || len(c.garbage) > 0 || c.dropped && c.log.hasDir
+		made = made || len(c.garbage) > 0 || c.dropped && c.log.hasDir.Load()
 	}
 	if !made {
 		return false, nil
@@ -218,15 +238,27 @@ func (s *Store) makeSpace(captures []*capture) (made bool, err error) {
 		return false, err
 	}
 	for _, c := range captures {
-		s.cut(c)
-		if !c.dropped || !c.log.hasDir {
+		wanted := c.log.wantedFiles()
+		s.cut(c, wanted)
+		if !c.dropped || !c.log.hasDir.Load() {
 			continue
 		}
-		if err := s.removeFiles(c.log.number, c.log.dir()); err != nil && !vfs.IsNotExist(err) {
+		if err := s.removeFiles(c.log.number, c.log.dir(), wanted); err != nil && !vfs.IsNotExist(err) {
 			s.log.Warn("files of a dropped log stay until the next start", "folder", c.log.dir(), "error", err)
 		}
 	}
 	return true, nil
+}
+
+// wantedFiles are those that direct frames may name which no checkpoint covers: a replay reads them.
+func (l *Log) wantedFiles() map[segmentKey]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wanted := make(map[segmentKey]bool, len(l.direct))
+	for _, d := range l.direct {
+		wanted[segmentKey{file: d.file}] = !l.store.hooks.removeDirect
+	}
+	return wanted
 }
 
 // writeSegments is steps 4 and 5.
@@ -241,7 +273,6 @@ func (s *Store) writeSegments(captures []*capture) error {
 			return err
 		}
 	}
-	s.gathered = nil
 	switch {
 	case s.hooks.skipFlushSync || files == 0 && !s.hasUnsynced:
 		return nil
@@ -262,7 +293,7 @@ func (s *Store) syncDir(dir string) error {
 	return nil
 }
 
-// syncWAL makes the frames of complete rounds durable, which under SyncOS they are not yet (invariant 3).
+// syncWAL makes the frames of complete rounds durable, with what they name, which under SyncOS they are not yet (invariants 3, 9).
 func (s *Store) syncWAL() error {
 	s.mu.Lock()
 	written := s.durableTicket()
@@ -271,6 +302,11 @@ func (s *Store) syncWAL() error {
 		files = append(files, s.wal.current)
 	}
 	s.mu.Unlock()
+	if s.hasWritten.Swap(false) && !s.hooks.claimDirect {
+		if err := s.opts.FS.SyncFS(s.opts.Dir); err != nil {
+			return syncError{fmt.Errorf("sync segments: %w", err)}
+		}
+	}
 	for _, f := range files {
 		if err := f.file.Sync(); err != nil {
 			return syncError{fmt.Errorf("sync write-ahead file: %w", err)}
@@ -296,26 +332,27 @@ func (s *Store) writeTail(c *capture, andSync bool) error {
 		return nil
 	}
 	l := c.log
-	if !l.hasDir {
-		if err := s.opts.FS.MkdirAll(l.dir()); err != nil {
-			return fmt.Errorf("make folder of log %s: %w", l.name, err)
-		}
-		l.hasDir = true
+	if err := s.makeLogDir(l); err != nil {
+		return err
 	}
-	for from := 0; from < len(c.writes); {
-		to := from
-		for to < len(c.writes) && c.writes[to].file == c.writes[from].file {
-			to++
-		}
-		p := path.Join(l.dir(), c.names[c.writes[from].file])
-		if err := s.writeFile(p, c.writes[from:to], andSync); err != nil {
-			return err
-		}
-		from = to
+	err := eachFile(c.writes, func(file uint64, batches []tailBatch) error {
+		return s.writeFile(path.Join(l.dir(), c.names[file]), batches, andSync)
+	})
+	if err == nil && andSync {
+		err = s.syncDir(l.dir())
 	}
-	if andSync {
-		return s.syncDir(l.dir())
+	return err
+}
+
+// makeLogDir makes the log's folder if it isn't there.
+func (s *Store) makeLogDir(l *Log) error {
+	if l.hasDir.Load() {
+		return nil
 	}
+	if err := s.opts.FS.MkdirAll(l.dir()); err != nil {
+		return fmt.Errorf("make folder of log %s: %w", l.name, err)
+	}
+	l.hasDir.Store(true)
 	return nil
 }
 
@@ -328,33 +365,55 @@ func (l *Log) fileNames(first uint64) map[uint64]string {
 	return names
 }
 
-// writeFile writes batches of one file to their places, gathering neighbours.
+// eachFile calls write with the batches of one file after the other.
+func eachFile(batches []tailBatch, write func(file uint64, batches []tailBatch) error) error {
+	for len(batches) > 0 {
+		n := 1
+		for n < len(batches) && batches[n].file == batches[0].file {
+			n++
+		}
+		if err := write(batches[0].file, batches[:n]); err != nil {
+			return err
+		}
+		batches = batches[n:]
+	}
+	return nil
+}
+
+// writeFile writes batches of one file to their places.
 func (s *Store) writeFile(p string, batches []tailBatch, andSync bool) (err error) {
 	f, err := s.opts.FS.OpenReadWrite(p)
 	if err != nil {
 		return fmt.Errorf("open segment: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	gathered, place := s.gathered[:0], batches[0].place
-	for i := range batches {
-		t := &batches[i]
-		if i > 0 && (place+int64(len(gathered)) != t.place || len(gathered)+len(t.data) > maxWriteBytes) {
-			if _, err := f.WriteAt(gathered, place); err != nil {
-				return fmt.Errorf("write segment: %w", err)
-			}
-			gathered, place = gathered[:0], t.place
-		}
-		gathered = append(gathered, t.data...)
-	}
-	s.gathered = gathered
-	if _, err := f.WriteAt(gathered, place); err != nil {
-		return fmt.Errorf("write segment: %w", err)
+	if err := writeBatches(f, batches); err != nil {
+		return err
 	}
 	if !andSync {
 		return nil
 	}
 	if err := f.Sync(); err != nil {
 		return syncError{fmt.Errorf("sync segment: %w", err)}
+	}
+	return nil
+}
+
+// writeBatches writes neighbours together.
+func writeBatches(f vfs.File, batches []tailBatch) error {
+	var together [][]byte
+	for len(batches) > 0 {
+		n, bytes := 0, int64(0)
+		together = together[:0]
+		for n < len(batches) && batches[0].place+bytes == batches[n].place && (n == 0 || bytes < maxWriteBytes) {
+			together = append(together, batches[n].data)
+			bytes += int64(len(batches[n].data))
+			n++
+		}
+		if err := f.WriteVAt(together, batches[0].place); err != nil {
+			return fmt.Errorf("write segment: %w", err)
+		}
+		batches = batches[n:]
 	}
 	return nil
 }
@@ -377,13 +436,17 @@ func (s *Store) settleCapture(c *capture) {
 		done++
 	}
 	l.garbage = append([]garbageFile(nil), l.garbage[done:]...)
+	l.direct = slices.DeleteFunc(l.direct, func(d directFile) bool { return d.seq <= c.seq })
 	l.mu.Unlock()
-	s.cut(c)
+	s.cut(c, nil)
 }
 
-// cut cuts and removes what a checkpoint no longer names. A failure costs space only: opening cuts again.
-func (s *Store) cut(c *capture) {
+// cut cuts and removes what a checkpoint no longer names, but for what is wanted. A failure costs space only: opening cuts again.
+func (s *Store) cut(c *capture, wanted map[segmentKey]bool) {
 	for _, g := range c.garbage {
+		if wanted[g.key] {
+			continue
+		}
 		p := path.Join(c.log.dir(), g.name)
 		if g.size == 0 {
 			if err := s.opts.FS.Remove(p); err != nil && !vfs.IsNotExist(err) {
@@ -413,7 +476,7 @@ func (s *Store) truncateFile(p string, sizeBytes int64) error {
 
 // removeLog removes a dropped log's folder.
 func (s *Store) removeLog(l *Log) {
-	if !l.hasDir {
+	if !l.hasDir.Load() {
 		return
 	}
 	if err := s.removeDir(l.number, l.dir()); err != nil && !vfs.IsNotExist(err) {
@@ -423,23 +486,27 @@ func (s *Store) removeLog(l *Log) {
 
 // removeDir removes a log's folder with its files.
 func (s *Store) removeDir(number uint64, dir string) error {
-	if err := s.removeFiles(number, dir); err != nil {
+	if err := s.removeFiles(number, dir, nil); err != nil {
 		return err
 	}
 	return s.opts.FS.Remove(dir)
 }
 
-// removeFiles empties a log's folder.
-func (s *Store) removeFiles(number uint64, dir string) error {
+// removeFiles empties a log's folder, but for what is wanted.
+func (s *Store) removeFiles(number uint64, dir string, wanted map[segmentKey]bool) error {
 	names, err := s.opts.FS.List(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
+		key, ok := parseFileName(name)
+		if ok && wanted[key] {
+			continue
+		}
 		if err := s.opts.FS.Remove(path.Join(dir, name)); err != nil {
 			return err
 		}
-		if key, ok := parseFileName(name); ok {
+		if ok {
 			s.files.evict(handleKey{number, key})
 		}
 	}

@@ -31,7 +31,7 @@ const (
 //	60 body
 //
 //	append:   file u64 | place i64 | batch
-//	direct:   file u64 | place i64 | bytes u32 | crc-32c u32
+//	direct:   file u64 | place i64 | bytes u32 | crc-32c u32 | batches u32   (its sequence is the last batch's, previous end the first's)
 //	truncate: file u64 | place i64 | end i64 | next file u64   (file 0: nothing is left)
 //	start:    start i64
 //	restart:  start i64, the end too
@@ -53,6 +53,7 @@ type frame struct {
 	nextFile uint64 // truncate
 	bytes    uint32 // direct
 	crc      uint32 // direct
+	batches  uint32 // direct
 	body     []byte // append: the batch; hard state; create: the name
 
 	// Not encoded: what the store writes into the batch's copy.
@@ -74,7 +75,7 @@ func (k frameKind) fixedBytes() int {
 	case frameAppend:
 		return framePlaceBytes
 	case frameDirect:
-		return framePlaceBytes + 8
+		return framePlaceBytes + 12
 	case frameTruncate:
 		return framePlaceBytes + 16
 	case frameCompact:
@@ -112,6 +113,7 @@ func (f *frame) putHead(dst []byte) {
 	case frameDirect:
 		be.PutUint32(fixed[16:], f.bytes)
 		be.PutUint32(fixed[20:], f.crc)
+		be.PutUint32(fixed[24:], f.batches)
 	case frameTruncate:
 		be.PutUint64(fixed[16:], uint64(f.end))
 		be.PutUint64(fixed[24:], f.nextFile)
@@ -120,31 +122,37 @@ func (f *frame) putHead(dst []byte) {
 	}
 }
 
-// parseFrame reads the first frame of data. Slices alias data.
-func parseFrame(data []byte) (f frame, rest []byte, err error) {
-	if len(data) < frameHeadBytes {
-		return frame{}, nil, fmt.Errorf("frame head is cut: %d bytes", len(data))
-	}
+// parseHead reads what comes before a frame's body; data holds at least that.
+func parseHead(data []byte) (f frame, lengthBytes int) {
 	be := binary.BigEndian
 	f = frame{kind: frameKind(data[0]), number: be.Uint64(data[28:]), seq: be.Uint64(data[36:]),
 		prevEnd: int64(be.Uint64(data[44:])), nowMs: int64(be.Uint64(data[52:]))}
 	copy(f.id.Topic[:], data[8:24])
 	f.id.Partition = int32(be.Uint32(data[24:]))
-	length := int64(be.Uint32(data[4:]))
+	return f, int(be.Uint32(data[4:]))
+}
+
+// parseFrame reads the first frame of data. Slices alias data.
+func parseFrame(data []byte) (f frame, rest []byte, err error) {
+	if len(data) < frameHeadBytes {
+		return frame{}, nil, fmt.Errorf("frame head is cut: %d bytes", len(data))
+	}
+	f, length := parseHead(data)
 	if f.kind < frameAppend || f.kind > frameRestart {
 		return frame{}, nil, fmt.Errorf("frame kind %d is unknown", f.kind)
 	}
 	fixedBytes := f.kind.fixedBytes()
-	if length < int64(fixedBytes) || length > int64(len(data)-frameHeadBytes) {
+	if length < fixedBytes || length > len(data)-frameHeadBytes {
 		return frame{}, nil, fmt.Errorf("frame of kind %d has length %d, %d bytes left", f.kind, length, len(data)-frameHeadBytes)
 	}
 	fixed, rest := data[frameHeadBytes:frameHeadBytes+length], data[frameHeadBytes+length:]
 	f.body = fixed[fixedBytes:len(fixed):len(fixed)]
-	return f, rest, f.parseFixed(fixed)
+	f.readFixed(fixed)
+	return f, rest, f.check()
 }
 
-// parseFixed reads the fields of the frame's kind and checks their ranges.
-func (f *frame) parseFixed(fixed []byte) error {
+// readFixed reads the fields of the frame's kind.
+func (f *frame) readFixed(fixed []byte) {
 	be := binary.BigEndian
 	switch f.kind {
 	case frameStart, frameRestart:
@@ -154,21 +162,36 @@ func (f *frame) parseFixed(fixed []byte) error {
 	}
 	switch f.kind {
 	case frameDirect:
-		f.bytes, f.crc = be.Uint32(fixed[16:]), be.Uint32(fixed[20:])
+		f.bytes, f.crc, f.batches = be.Uint32(fixed[16:]), be.Uint32(fixed[20:]), be.Uint32(fixed[24:])
 	case frameTruncate:
 		f.end, f.nextFile = int64(be.Uint64(fixed[16:])), be.Uint64(fixed[24:])
 	case frameCompact:
 		f.end = int64(be.Uint64(fixed[16:]))
 	}
+}
+
+// check looks for fields that no frame has.
+func (f *frame) check() error {
 	if f.number > maxNumber || f.seq > maxNumber || f.file > maxNumber || f.nextFile > maxNumber {
 		return fmt.Errorf("frame of kind %d: log %d, sequence %d, file %d, next file %d: out of range", f.kind, f.number, f.seq, f.file, f.nextFile)
 	}
 	if f.place < 0 || f.end < 0 || f.prevEnd < 0 {
 		return fmt.Errorf("frame of kind %d: place %d, end %d, previous end %d", f.kind, f.place, f.end, f.prevEnd)
 	}
+	if f.kind == frameDirect && (f.batches == 0 || uint64(f.batches) > f.seq) {
+		return fmt.Errorf("direct frame %d of %d batches", f.seq, f.batches)
+	}
 	hasBody := f.kind == frameAppend || f.kind == frameHardState || f.kind == frameCreate || f.kind == frameCompact
 	if !hasBody && len(f.body) != 0 {
 		return fmt.Errorf("frame of kind %d: %d bytes too many", f.kind, len(f.body))
 	}
 	return nil
+}
+
+// firstSeq is the sequence of the first change that the frame stands for.
+func (f *frame) firstSeq() uint64 {
+	if f.kind == frameDirect {
+		return f.seq - uint64(f.batches) + 1
+	}
+	return f.seq
 }

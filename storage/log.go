@@ -3,6 +3,7 @@ package storage
 import (
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,10 +13,11 @@ import (
 // Every change is a frame: it is put into the store's open round and applied to the fields below in one hold of mu, by the
 // same apply functions that replay uses. So the fields are always a pure function of the checkpoint and the frames since.
 type Log struct {
-	store  *Store
-	id     LogID
-	name   string
-	number uint64
+	store   *Store
+	id      LogID
+	name    string
+	number  uint64
+	created Ticket // round of its creation; 0 after replay
 
 	mu       sync.Mutex // before Store.mu
 	cfg      LogConfig
@@ -41,10 +43,17 @@ type Log struct {
 	durableEnd int64      // of all rounds before those
 	stableEnd  int64      // SetStableEnd
 
-	dirty bool // frames since the last capture; guarded by Store.mu
+	writtenSeq uint64       // appends up to here are in segments by direct writes
+	direct     []directFile // since the last checkpoint
 
+	dirty      bool   // frames since the last capture; guarded by Store.mu
+	inRound    Ticket // the last round with an append; likewise
+	roundBytes int64  // its appends there; likewise
+
+	syncedEntries uint64 // files up to this number have durable entries; guarded by Store.commitMu
+
+	hasDir atomic.Bool
 	saved  []byte // entry of the last checkpoint; guarded by Store.flushMu
-	hasDir bool   // likewise
 }
 
 // tailBatch is a batch in memory. Its segment already counts it.
@@ -148,7 +157,7 @@ func (l *Log) SetStableEnd(end int64) {
 // isStable says that retention and compaction may touch a segment. Called with mu held.
 func (l *Log) isStable(g *segment) bool {
 	inTail := len(l.tail) > 0 && l.tail[0].file <= g.file
-	return !inTail && (!l.cfg.HoldsCleanup || g.end <= l.stableEnd)
+	return !inTail && (!l.isDirect(g.file) || l.store.hooks.cleanDirect) && (!l.cfg.HoldsCleanup || g.end <= l.stableEnd)
 }
 
 // SizeBytes is the size of the log's batches, those still in memory included.

@@ -23,6 +23,13 @@ func mutations() map[string]hooks {
 		"old generations are replayed":                 {anyGeneration: true},
 		"replay skips compactions":                     {ignoreFrame: ignore(frameCompact)},
 		"a compaction's files are not synced":          {skipNewSync: true},
+		"a direct write is not synced":                 {skipDirectSync: true},
+		"a direct write's folder is not synced":        {skipDirectDir: true},
+		"older batches are not written before":         {skipOlder: true},
+		"replay believes direct frames":                {believeDirect: true},
+		"unsynced direct writes are called synced":     {claimDirect: true},
+		"a full disk takes direct files":               {removeDirect: true},
+		"cleaning takes direct files":                  {cleanDirect: true},
 		"frames are taken before a late checkpoint":    {takeUnsettled: true},
 	}
 }
@@ -32,6 +39,7 @@ func lucky(name string) uint64 {
 	return map[string]uint64{
 		"write-ahead files reused before a checkpoint": 1209,
 		"old generations are replayed":                 2197,
+		"replay believes direct frames":                1012,
 	}[name]
 }
 

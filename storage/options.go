@@ -56,19 +56,23 @@ type Options struct {
 	CompactionMapBytes       int64         // memory for keys of a compaction, default 64 MiB; more keys cost more passes
 	CompactionBytesPerSecond int64         // a compaction reads no faster, default 64 MiB; negative: no limit
 
-	fewFiles int // a flush syncs up to so many files one by one, more by one syncfs
+	directBytes int // a log with so much in a round is written directly
+	directLogs  int // of so many logs a round, the largest
+	fewFiles    int // a flush syncs up to so many files one by one, more by one syncfs
 }
 
 const (
-	blockBytes       = 4096 // rounds start on such boundaries
-	minWALFileBytes  = 4 * blockBytes
-	roundSpareBytes  = 2 * blockBytes // header, trailer and padding of a round, at most
-	defaultWALFile   = 32 << 20
-	defaultRound     = 16 << 20
-	defaultTail      = 64 << 20
-	defaultOpenFiles = 512
-	defaultFewFiles  = 32
-	reserveShare     = 8 // of a write-ahead file, an nth is left to what frees a full disk
+	blockBytes        = 4096 // rounds start on such boundaries
+	minWALFileBytes   = 4 * blockBytes
+	roundSpareBytes   = 2 * blockBytes // header, trailer and padding of a round, at most
+	defaultWALFile    = 32 << 20
+	defaultRound      = 16 << 20
+	defaultTail       = 64 << 20
+	defaultOpenFiles  = 512
+	defaultFewFiles   = 32
+	defaultDirect     = 256 << 10
+	defaultDirectLogs = 8
+	reserveShare      = 8 // of a write-ahead file, an nth is left to what frees a full disk
 )
 
 // SetDefaults fills what is unset.
@@ -85,6 +89,8 @@ func (o *Options) SetDefaults() {
 	setDefault(&o.WALFiles, int(2*o.TailBytes/max(o.WALFileBytes, 1))+4)
 	setDefault(&o.OpenFiles, defaultOpenFiles)
 	setDefault(&o.fewFiles, defaultFewFiles)
+	setDefault(&o.directBytes, defaultDirect)
+	setDefault(&o.directLogs, defaultDirectLogs)
 	setDefault(&o.FlushInterval, 10*time.Second)
 	setDefault(&o.RetentionInterval, 30*time.Second)
 	setDefault(&o.ProducerExpiry, 24*time.Hour)

@@ -105,7 +105,7 @@ func (s *Store) settleReplay() error {
 	}
 	var err error
 	if len(captures) > 0 {
-		err = s.handOver(head, captures, 0)
+		err = s.handOver(head, captures, 0, time.Time{})
 	} else {
 		err = s.writeCheckpoint(head, nil)
 	}
@@ -214,7 +214,7 @@ func (s *Store) prepareWAL() error {
 		}
 	}
 	s.mu.Lock()
-	s.wal.free = free // from here on frames are taken
+	s.wal.add(free...) // from here on frames are taken
 	s.isUnsettled.Store(false)
 	s.mu.Unlock()
 	if err := s.grow(1); err != nil && !isSoft(err) {
@@ -239,7 +239,7 @@ func (s *Store) clean() error {
 		if l := s.saved[number]; l == nil {
 			err = s.removeDir(number, dir)
 		} else {
-			l.hasDir = true
+			l.hasDir.Store(true)
 			err = s.cleanLog(l)
 		}
 		if err != nil {
@@ -247,7 +247,7 @@ func (s *Store) clean() error {
 		}
 	}
 	for _, l := range s.saved {
-		if !l.hasDir && len(l.segments) > 0 {
+		if !l.hasDir.Load() && len(l.segments) > 0 {
 			s.log.Error("folder of a log is missing: its records can't be read", "folder", l.dir())
 		}
 	}

@@ -45,10 +45,15 @@ func (s *Store) replay(covered Ticket) (last Ticket, err error) {
 				return 0, err
 			}
 		}
+		if ok && r.round > synced { // one that was synced is damaged if bytes are missing
+			if ok, err = s.hasAllDirect(frames); err != nil {
+				return 0, err
+			}
+		}
 		if !ok {
 			break
 		}
-		if err := s.replayRound(r, frames, r.round > synced); err != nil {
+		if err := s.replayRound(r, frames); err != nil {
 			return 0, err
 		}
 		if s.tailBytes.Load() > s.opts.TailBytes && !isFull {
@@ -114,8 +119,7 @@ func (s *Store) readRound(r foundRound) (frames []byte, ok bool, err error) {
 }
 
 // replayRound applies a round's frames.
-func (s *Store) replayRound(r foundRound, frames []byte, unsynced bool) error {
-	void := map[uint64]bool{} // logs that ended in this round: a direct frame's bytes were not there yet
+func (s *Store) replayRound(r foundRound, frames []byte) error {
 	rest := frames
 	for n := uint32(0); len(rest) > 0; n++ {
 		at := r.place + roundHeaderBytes + int64(len(frames)-len(rest))
@@ -123,8 +127,11 @@ func (s *Store) replayRound(r foundRound, frames []byte, unsynced bool) error {
 		var err error
 		if f, rest, err = parseFrame(rest); err == nil {
 			if s.hooks.ignoreFrame == nil || !s.hooks.ignoreFrame(&f) {
-				err = s.replayFrame(&f, r.round, unsynced, void)
+				err = s.replayFrame(&f)
 			}
+		}
+		if damage := (*CorruptError)(nil); errors.As(err, &damage) {
+			return err
 		}
 		if err != nil {
 			return &CorruptError{r.file.path, at, fmt.Sprintf("round %d, frame %d: %v", r.round, n, err)}
@@ -133,16 +140,44 @@ func (s *Store) replayRound(r foundRound, frames []byte, unsynced bool) error {
 	return nil
 }
 
+// hasAllDirect says that the bytes are there that direct frames of a round name: all its syncs have returned, or might have. Frames that
+// the checkpoint covers are passed over: it was written when their round was complete, and their bytes may have been cut since.
+func (s *Store) hasAllDirect(frames []byte) (bool, error) {
+	made := map[uint64]string{} // logs of this round
+	for len(frames) > 0 {
+		f, rest, err := parseFrame(frames)
+		if err != nil {
+			return true, nil //nolint:nilerr // the replay says so
+		}
+		frames = rest
+		l := s.byNumber[f.number]
+		switch {
+		case f.kind == frameCreate:
+			made[f.number] = string(f.body)
+		case f.kind != frameDirect || l != nil && f.seq <= l.seq:
+		case l != nil:
+			err = l.checkDirect(&f)
+		case made[f.number] != "" && f.number >= s.nextNumber:
+			err = (&Log{store: s, number: f.number, name: made[f.number]}).checkDirect(&f)
+		}
+		if damage := (*CorruptError)(nil); errors.As(err, &damage) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // replayFrame applies one frame, unless the checkpoint covers it. An error is a contradiction between what is on disk.
-func (s *Store) replayFrame(f *frame, ticket Ticket, unsynced bool, void map[uint64]bool) error {
+func (s *Store) replayFrame(f *frame) error {
 	if f.kind == frameHardState {
 		s.hardState = append([]byte(nil), f.body...)
 		return nil
 	}
 	l := s.byNumber[f.number]
 	switch {
-	case void[f.number]:
-		return nil
 	case f.kind == frameCreate && l == nil && f.number >= s.nextNumber:
 		return s.replayCreate(f)
 	case l == nil && f.number < s.nextNumber:
@@ -151,7 +186,7 @@ func (s *Store) replayFrame(f *frame, ticket Ticket, unsynced bool, void map[uin
 		return fmt.Errorf("log %d was never made", f.number)
 	case f.seq <= l.seq && !s.hooks.anyFrameSeq:
 		return nil // covered
-	case f.seq != l.seq+1 || f.prevEnd != l.end || f.id != l.id:
+	case f.firstSeq() > l.seq+1 || f.firstSeq() == l.seq+1 && f.prevEnd != l.end || f.id != l.id:
 		return fmt.Errorf("log %d: frame %d follows %d, previous end %d is %d", f.number, f.seq, l.seq, f.prevEnd, l.end)
 	}
 	if !l.dirty {
@@ -162,9 +197,7 @@ func (s *Store) replayFrame(f *frame, ticket Ticket, unsynced bool, void map[uin
 	case frameAppend:
 		return l.replayAppend(f)
 	case frameDirect:
-		ok, err := l.replayDirect(f, unsynced)
-		void[f.number] = !ok
-		return err
+		return l.replayDirect(f)
 	case frameTruncate:
 		return l.replayTruncate(f)
 	case frameCompact:
@@ -220,70 +253,91 @@ func (l *Log) checkPlace(f *frame, base int64) error {
 	return nil
 }
 
-// replayDirect takes bytes that were written to their segment before the round. If they are not what the frame says, the round's syncs
-// had not all returned, which is possible only for a round that nothing proves synced: ok is false and the log ends before the frame.
-func (l *Log) replayDirect(f *frame, unsynced bool) (ok bool, err error) {
-	data, cause := l.readDirect(f)
-	if cause != nil && unsynced {
-		return false, nil
+// replayDirect takes bytes that were written to their segment with the round. Behind batches in memory they go there too, for that is a
+// suffix of the log; else they stay where they are.
+func (l *Log) replayDirect(f *frame) error {
+	data, p, err := l.readDirect(f)
+	if err != nil {
+		return err
 	}
-	if cause != nil {
-		return false, fmt.Errorf("log %d: bytes of a direct frame at place %d of file %d in %s: %w", f.number, f.place, f.file, l.dir(), cause)
-	}
-	for place := f.place; len(data) > 0; {
+	l.noteDirect(f.file, f.seq)
+	l.store.hasUnsynced = true // after a kill they may be in memory only
+	step := *f
+	for step.seq = f.firstSeq(); len(data) > 0; step.seq++ {
 		b, err := ParseBatch(data)
 		if err == nil {
 			err = b.CheckCRC()
 		}
-		if err != nil {
-			return false, fmt.Errorf("log %d: direct frame at place %d: %w", f.number, place, err)
+		if err != nil || step.seq > f.seq {
+			return &CorruptError{p, step.place, fmt.Sprintf("batch %d of direct frame %d of log %d: %v", step.seq-f.firstSeq(), f.seq, f.number, err)}
 		}
-		step := *f
-		step.place = place
-		if err := l.checkPlace(&step, b.BaseOffset()); err != nil {
-			return false, err
+		if step.seq > l.seq { // else the checkpoint covers it
+			if err := l.checkPlace(&step, b.BaseOffset()); err != nil {
+				return err
+			}
+			l.replayInPlace(&step, b)
 		}
-		l.extend(&step, b)
-		l.learn(b, f.nowMs, 0)
-		data, place = data[len(b):], place+int64(len(b))
+		data, step.place = data[len(b):], step.place+int64(len(b))
 	}
+	if l.seq != f.seq {
+		return fmt.Errorf("log %d: direct frame %d ends with batch %d", f.number, f.seq, l.seq)
+	}
+	return nil
+}
+
+// replayInPlace takes a batch that is in its segment.
+func (l *Log) replayInPlace(f *frame, b Batch) {
+	if len(l.tail) > 0 {
+		l.applyAppend(f, b, 0)
+		return
+	}
+	l.extend(f, b)
+	l.learn(b, f.nowMs, 0)
 	l.seq = f.seq
 	l.noteEnd(0)
-	l.store.hasUnsynced = true // after a kill they may be in memory only
-	return true, nil
 }
 
-// readDirect reads the frame's bytes and compares their CRC.
-func (l *Log) readDirect(f *frame) ([]byte, error) {
+// checkDirect is a CorruptError if the frame's bytes are not there.
+func (l *Log) checkDirect(f *frame) error {
+	_, _, err := l.readDirect(f)
+	return err
+}
+
+// readDirect reads the frame's bytes and compares their CRC; p is their file. What is damaged or missing is a CorruptError.
+func (l *Log) readDirect(f *frame) (data []byte, p string, err error) {
 	names, err := l.store.opts.FS.List(l.dir())
-	if err != nil {
-		return nil, err
+	if err != nil && !vfs.IsNotExist(err) {
+		return nil, "", fmt.Errorf("look into %s: %w", l.dir(), err)
 	}
 	for _, name := range names {
-		if key, ok := parseFileName(name); !ok || key != (segmentKey{file: f.file}) {
-			continue
+		if key, ok := parseFileName(name); ok && key == (segmentKey{file: f.file}) {
+			p = path.Join(l.dir(), name)
+			data, err = l.store.readDirectAt(p, f)
+			return data, p, err
 		}
-		return readDirectAt(l.store.opts.FS, path.Join(l.dir(), name), f)
 	}
-	return nil, fmt.Errorf("file %d is not there", f.file)
+	return nil, "", &CorruptError{l.dir(), f.place, fmt.Sprintf("file %d of a direct frame is missing", f.file)}
 }
 
-func readDirectAt(fs vfs.FS, p string, f *frame) ([]byte, error) {
-	in, err := fs.Open(p)
+func (s *Store) readDirectAt(p string, f *frame) ([]byte, error) {
+	in, err := s.opts.FS.Open(p)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open segment: %w", err)
 	}
 	defer in.Close()
 	size, err := in.Size()
-	if err != nil || f.place > size-int64(f.bytes) {
-		return nil, fmt.Errorf("%d bytes are not all there: %v", f.bytes, err)
+	if err != nil {
+		return nil, fmt.Errorf("size of segment: %w", err)
+	}
+	if f.place > size-int64(f.bytes) {
+		return nil, &CorruptError{p, size, fmt.Sprintf("the file ends within a direct frame's %d bytes at %d", f.bytes, f.place)}
 	}
 	data := make([]byte, f.bytes)
 	if _, err := in.ReadAt(data, f.place); err != nil {
-		return nil, fmt.Errorf("read %d bytes: %w", f.bytes, err)
+		return nil, fmt.Errorf("read segment: %w", err)
 	}
-	if sum := crc32.Checksum(data, castagnoli); sum != f.crc {
-		return nil, fmt.Errorf("crc %08x, the frame says %08x", sum, f.crc)
+	if sum := crc32.Checksum(data, castagnoli); sum != f.crc && !s.hooks.believeDirect {
+		return nil, &CorruptError{p, f.place, fmt.Sprintf("crc of %d bytes is %08x, a direct frame says %08x", f.bytes, sum, f.crc)}
 	}
 	return data, nil
 }

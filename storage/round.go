@@ -88,7 +88,10 @@ type round struct {
 	expectedBytes  int // of the whole round, a guess
 	nextChunkBytes int
 
-	file  *walFile // set when sealed
+	heavy       []*Log // with so much in the round that they may be written directly
+	directBytes int64  // that were
+
+	file  *walFile // set when it is written
 	place int64
 }
 

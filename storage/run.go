@@ -134,5 +134,5 @@ func (s *Store) runCompactions(ctx context.Context) error {
 func (s *Store) pressed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isUnsettled.Load() || s.tailBytes.Load() >= s.opts.TailBytes/2 || len(s.wal.used) >= s.opts.WALFiles/2 || len(s.wal.free) == 0 && s.wal.files() >= s.opts.WALFiles
+	return s.isUnsettled.Load() || s.tailBytes.Load() >= s.opts.TailBytes/2 || s.directSince >= s.maxDirect() || len(s.wal.used) >= s.opts.WALFiles/2 || s.wal.left.free <= 0 && s.wal.files() >= s.opts.WALFiles
 }

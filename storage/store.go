@@ -16,7 +16,7 @@ import (
 )
 
 // Store is one data folder. See the package's comment for its invariants and DESIGN.md for the lock order:
-// compactMu, flushMu, Log.mu, commitMu, mu; no disk under Log.mu (but Truncate's search) or mu.
+// compactMu, flushMu, commitMu, Log.mu, mu; no disk under Log.mu (but Truncate's search) or mu.
 type Store struct {
 	opts  Options
 	log   *slog.Logger
@@ -25,13 +25,14 @@ type Store struct {
 	salt  uint64
 	gen   uint64 // one for each opening
 
-	files     handleCache
-	tailBytes atomic.Int64  // batches in memory
-	durable   atomic.Uint64 // newest round whose ticket is complete
-	wake      chan struct{} // a round waits; capacity 1
-	wakeFlush chan struct{} // a flush is wanted early; capacity 1
-	failed    chan struct{}
-	noWait    chan struct{} // closed
+	files      handleCache
+	tailBytes  atomic.Int64  // batches in memory
+	durable    atomic.Uint64 // newest round whose ticket is complete
+	roundBegan atomic.Int64  // unix nanoseconds; 0: no round is under way
+	wake       chan struct{} // a round waits; capacity 1
+	wakeFlush  chan struct{} // a flush is wanted early; capacity 1
+	failed     chan struct{}
+	noWait     chan struct{} // closed
 
 	compactMu sync.Mutex // one compaction at a time
 	compacted atomic.Uint64
@@ -44,9 +45,8 @@ type Store struct {
 	logs        map[LogID]*Log
 	nextNumber  uint64
 	wal         wal
-	open        *round   // gathers frames; never nil
-	sealed      []*round // placed, waiting for Commit
-	synced      Ticket   // newest round known to have been synced
+	open        *round // gathers frames; never nil
+	synced      Ticket // newest round known to have been synced
 	waiters     []waiter
 	ready       []func()        // completions for the next Commit to return
 	dirty       []*Log          // logs with frames since the last capture
@@ -55,14 +55,16 @@ type Store struct {
 	diskFull    bool
 	hardState   []byte
 	stateTicket Ticket // its round
+	directSince int64  // bytes written directly since the last checkpoint
 	stats       Stats
 
 	flushMu       sync.Mutex      // one flush at a time; guards what follows
 	saved         map[uint64]*Log // those of the last checkpoint
-	gathered      []byte          // neighbours about to be written, during a flush
 	lastRetention time.Time
 	hasUnsynced   bool // a replay wrote or believed bytes of segments that no sync of ours has covered
 
+	isDirectOff atomic.Bool // the disk was full for a direct write: none until a flush succeeds
+	hasWritten  atomic.Bool // direct writes that were not synced, under SyncOS
 	isUnsettled atomic.Bool // the disk was full at Open: what was replayed waits for a checkpoint, and no write-ahead file is free
 }
 
@@ -88,6 +90,13 @@ type hooks struct {
 	keepFile       bool // a truncation does not close its file
 	forgetState    bool // the checkpoint leaves out producers and epochs
 	skipNewSync    bool // a compaction's files are not synced
+	skipDirectSync bool // a round is complete before its direct writes are synced
+	skipDirectDir  bool // the same of the folders of new files
+	skipOlder      bool // a direct write leaves to the flush what earlier rounds brought
+	believeDirect  bool // replay takes direct frames without their CRC
+	claimDirect    bool // under SyncOS rounds are called synced whose direct writes are not
+	removeDirect   bool // a full disk may take files that a replay wants
+	cleanDirect    bool // compaction and retention take such files
 	takeUnsettled  bool // a store opened on a full disk takes frames before its checkpoint
 }
 
@@ -95,6 +104,7 @@ type hooks struct {
 type Stats struct {
 	Rounds, Flushes         uint64
 	AppendedBytes, WALBytes uint64 // batches taken; written to the write-ahead log, with padding
+	DirectBytes             uint64 // batches written straight to segments
 	CommitNanos, FlushNanos uint64 // sums of time
 	TailBytes               int64  // in memory, not yet in a segment
 	Logs, WALFiles, WALFree int
@@ -127,6 +137,7 @@ func openStore(opts Options, h hooks) (*Store, error) {
 	}
 	close(s.noWait)
 	s.wal.fileBytes = opts.WALFileBytes
+	s.wal.measure()
 	if err := s.recover(); err != nil {
 		s.closeFiles()
 		_ = lock.Close()
@@ -195,7 +206,7 @@ func (s *Store) Close() error {
 func (s *Store) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.sealed) > 0 || s.open.frames > 0
+	return len(s.wal.sealed) > 0 || s.open.frames > 0
 }
 
 func (s *Store) closeFiles() {
@@ -210,6 +221,7 @@ func (s *Store) closeFiles() {
 		_ = f.file.Close() // all that matters was synced
 	}
 	s.wal = wal{fileBytes: s.wal.fileBytes}
+	s.wal.measure()
 }
 
 // Failed is closed when the store ended; Err says why.
@@ -296,7 +308,7 @@ func (s *Store) OpenLog(id LogID, name string, cfg LogConfig) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make log %s: %w", name, err)
 	}
-	l.ticket = ticket
+	l.ticket, l.created = ticket, ticket
 	s.nextNumber++
 	s.logs[id] = l
 	return l, nil

@@ -17,14 +17,44 @@ type walFile struct {
 // wal places rounds in files. It is guarded by Store.mu; writing happens outside it.
 //
 // Every file is in exactly one place: current, free (zero-filled or covered by a checkpoint) or used (full, waiting for
-// a checkpoint). A round gets its place when it is sealed, in the order of their numbers, so admit's promise holds.
+// a checkpoint). A round that is sealed has room promised for all of its frames; it gets its place when it is written, in the order of
+// numbers, and may have become smaller by then (direct.go). Each round goes behind the one before or to the next file, and with that rule
+// smaller rounds never need more than larger ones, so the promise holds. There are no gaps between rounds.
 type wal struct {
 	fileBytes int64
 	current   *walFile
 	place     int64 // next in current
 	free      []*walFile
 	used      []*walFile
+	sealed    []*round // in order, without a place yet
+	left      walRoom  // when those are written
 	nextName  uint64
+}
+
+// walRoom is what files have room for.
+type walRoom struct {
+	place int64 // next in the current file; its end if there is none
+	free  int   // files
+}
+
+// take gives a round of so many bytes of frames its room.
+func (r *walRoom) take(framesBytes, fileBytes int64) {
+	size := roundSize(framesBytes)
+	if r.place+size > fileBytes {
+		r.place = 0
+		r.free--
+	}
+	r.place += size
+}
+
+// admits says whether a round of so many bytes of frames can be placed, with leaveBytes left after it. A file that is free is
+// enough to leave, so a batch that fills a file whole can be placed while there are two.
+func (r walRoom) admits(framesBytes, leaveBytes, fileBytes int64) bool {
+	size := roundSize(framesBytes)
+	if r.place+size <= fileBytes {
+		return r.free > 0 || r.place+size+leaveBytes <= fileBytes
+	}
+	return size <= fileBytes && (r.free > 1 || r.free == 1 && size+leaveBytes <= fileBytes)
 }
 
 // reserveBytes is the room that appends leave in the last file there is, so that what frees a full disk can still be said: drops,
@@ -33,18 +63,24 @@ func (w *wal) reserveBytes() int64 {
 	return max(2*blockBytes, w.fileBytes/reserveShare/blockBytes*blockBytes)
 }
 
-// admits says whether a round of so many bytes of frames can be placed now, with leaveBytes left after it. A file that is free is
-// enough to leave, so a batch that fills a file whole can be placed while there are two.
+// admits says whether a round can be placed behind those that are sealed.
 func (w *wal) admits(framesBytes, leaveBytes int64) bool {
-	size, free := roundSize(framesBytes), len(w.free)
-	if w.current != nil && w.place+size <= w.fileBytes {
-		return free > 0 || w.place+size+leaveBytes <= w.fileBytes
-	}
-	return size <= w.fileBytes && (free > 1 || free == 1 && size+leaveBytes <= w.fileBytes)
+	return w.left.admits(framesBytes, leaveBytes, w.fileBytes)
 }
 
-// seal gives r its place. The caller has seen admits for r's size.
+// seal promises r its room. The caller has seen admits for r's size.
 func (w *wal) seal(r *round) {
+	w.sealed = append(w.sealed, r)
+	w.left.take(r.bytes, w.fileBytes)
+}
+
+// put gives the first of the sealed rounds its place, for the size it has now.
+func (w *wal) put() {
+	r := w.sealed[0]
+	w.sealed = w.sealed[1:]
+	if len(w.sealed) == 0 {
+		w.sealed = nil
+	}
 	size := roundSize(r.bytes)
 	if w.current == nil || w.place+size > w.fileBytes {
 		if w.current != nil {
@@ -56,6 +92,24 @@ func (w *wal) seal(r *round) {
 	r.file, r.place = w.current, w.place
 	w.current.lastRound = r.number
 	w.place += size
+	w.measure()
+}
+
+// measure says anew what will be left, after a change of current or free.
+func (w *wal) measure() {
+	w.left = walRoom{place: w.fileBytes, free: len(w.free)}
+	if w.current != nil {
+		w.left.place = w.place
+	}
+	for _, r := range w.sealed {
+		w.left.take(r.bytes, w.fileBytes)
+	}
+}
+
+// add gives the wal free files.
+func (w *wal) add(files ...*walFile) {
+	w.free = append(w.free, files...)
+	w.measure()
 }
 
 // recycle frees the used files whose rounds are all ≤ covered.
@@ -70,6 +124,7 @@ func (w *wal) recycle(covered Ticket) {
 	}
 	clear(w.used[len(rest):])
 	w.used = rest
+	w.measure()
 }
 
 // files is how many there are.
@@ -83,12 +138,8 @@ func (w *wal) files() int {
 
 // write puts r's chunks in their place.
 func (r *round) write() error {
-	place := r.place
-	for _, c := range r.chunks {
-		if _, err := r.file.file.WriteAt(c, place); err != nil {
-			return fmt.Errorf("write round %d to %s at %d: %w", r.number, r.file.path, place, err)
-		}
-		place += int64(len(c))
+	if err := r.file.file.WriteVAt(r.chunks, r.place); err != nil {
+		return fmt.Errorf("write round %d to %s at %d: %w", r.number, r.file.path, r.place, err)
 	}
 	return nil
 }
@@ -132,7 +183,7 @@ func (s *Store) grow(want int) error {
 		s.mu.Lock()
 		s.wal.nextName = name + 1
 		if err == nil {
-			s.wal.free = append(s.wal.free, f)
+			s.wal.add(f)
 			s.diskFull = false
 		} else if vfs.IsFull(err) {
 			s.diskFull = true

@@ -34,6 +34,8 @@ type FS interface {
 	SyncDir(dir string) error
 	// SyncFS makes everything written so far to the file system of dir durable: data, sizes, entries.
 	SyncFS(dir string) error
+	// SyncFiles is Sync of each file, in any order or at the same time. An error may leave some synced.
+	SyncFiles(files []File) error
 	// Lock takes an exclusive lock on a file, made if absent, until the Closer is closed or the
 	// process ends. It never waits: ErrLocked when somebody else holds it.
 	Lock(path string) (io.Closer, error)
@@ -45,6 +47,8 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	// WriteVAt writes the buffers one behind the other from at on, all of them or it is an error.
+	WriteVAt(buffers [][]byte, at int64) error
 	// Truncate sets the size in bytes.
 	Truncate(sizeBytes int64) error
 	// ZeroFill writes zeros over [offset, offset+n), so that later writes there allocate nothing.

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -142,7 +143,7 @@ func notExist(op, name string) error { return &fs.PathError{Op: op, Path: name, 
 
 // Create implements FS.
 func (m *Mem) Create(name string) (File, error) {
-	return m.openFile(name, true)
+	return m.openFile(name, OpCreate, makeEmpty)
 }
 
 // OpenReadWrite implements FS.
@@ -151,25 +152,30 @@ func (m *Mem) OpenReadWrite(name string) (File, error) {
 	node := m.now[path.Clean(name)]
 	m.mu.Unlock()
 	if node == nil {
-		return m.openFile(name, true)
+		return m.openFile(name, OpCreate, makeMissing)
 	}
-	return m.openFile(name, false)
+	return m.openFile(name, OpRead, makeMissing)
 }
 
-// openFile opens a file; isNew makes or empties it.
-func (m *Mem) openFile(name string, isNew bool) (File, error) {
+// openMode says what opening does to the file.
+type openMode uint8
+
+const (
+	makeNothing openMode = iota
+	makeMissing
+	makeEmpty
+)
+
+// openFile opens a file as a call of the kind.
+func (m *Mem) openFile(name string, kind OpKind, mode openMode) (File, error) {
 	name = path.Clean(name)
 	var f *memFile
-	kind := OpRead
-	if isNew {
-		kind = OpCreate
-	}
 	err := m.do(kind, name, func() error {
 		node := m.now[name]
 		switch {
 		case node != nil && node.isDir:
 			return &fs.PathError{Op: "open", Path: name, Err: errors.New("is a folder")}
-		case node == nil && !isNew:
+		case node == nil && mode == makeNothing:
 			return notExist("open", name)
 		case node == nil:
 			if parent := m.now[path.Dir(name)]; parent == nil || !parent.isDir {
@@ -178,7 +184,7 @@ func (m *Mem) openFile(name string, isNew bool) (File, error) {
 			node = &inode{}
 			m.now[name] = node
 			m.steps = append(m.steps, entryStep{added: name, node: node})
-		case isNew:
+		case mode == makeEmpty:
 			node.truncate(0)
 		}
 		f = &memFile{m, name, node}
@@ -191,7 +197,7 @@ func (m *Mem) openFile(name string, isNew bool) (File, error) {
 }
 
 // Open implements FS.
-func (m *Mem) Open(name string) (File, error) { return m.openFile(name, false) }
+func (m *Mem) Open(name string) (File, error) { return m.openFile(name, OpRead, makeNothing) }
 
 // Remove implements FS.
 func (m *Mem) Remove(name string) error {
@@ -240,7 +246,9 @@ func (m *Mem) MkdirAll(dir string) error {
 		}
 	}
 	return m.do(OpMkdir, dir, func() error {
-		if m.now[dir] != nil {
+		if there := m.now[dir]; there != nil && there.isDir {
+			return nil // somebody was faster
+		} else if there != nil {
 			return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
 		}
 		node := &inode{isDir: true}
@@ -321,6 +329,16 @@ func (m *Mem) SyncFS(dir string) error {
 	})
 }
 
+// SyncFiles implements FS, one file after the other.
+func (m *Mem) SyncFiles(files []File) error {
+	for _, f := range files {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Lock implements FS; the lock holds within this Mem, and a CrashClone has none.
 func (m *Mem) Lock(name string) (io.Closer, error) {
 	f, err := m.OpenReadWrite(name)
@@ -387,6 +405,11 @@ func (f *memFile) WriteAt(p []byte, at int64) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+func (f *memFile) WriteVAt(buffers [][]byte, at int64) error {
+	_, err := f.WriteAt(bytes.Join(buffers, nil), at)
+	return err
 }
 
 func (f *memFile) Truncate(sizeBytes int64) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sort"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,6 +69,18 @@ func (osFS) SyncFS(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
+// SyncFiles syncs at the same time: most of a sync is waiting.
+func (osFS) SyncFiles(files []File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	var group errgroup.Group
+	for _, f := range files[1:] {
+		group.Go(f.Sync)
+	}
+	return errors.Join(files[0].Sync(), group.Wait())
+}
+
 // Lock uses flock(2), which the kernel releases with the process.
 func (osFS) Lock(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -102,6 +115,44 @@ func (f osFile) Sync() error {
 		return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
 	}
 	return nil
+}
+
+// maxVectors is how many buffers the kernel takes at a time (IOV_MAX).
+const maxVectors = 1024
+
+// WriteVAt is pwritev(2).
+func (f osFile) WriteVAt(buffers [][]byte, at int64) error {
+	rest := make([][]byte, 0, min(len(buffers), maxVectors))
+	for len(buffers) > 0 || len(rest) > 0 {
+		n := min(len(buffers), maxVectors-len(rest))
+		rest, buffers = append(rest, buffers[:n]...), buffers[n:]
+		var written int
+		err := ignoringEINTR(func() (err error) {
+			written, err = unix.Pwritev(int(f.Fd()), rest, at)
+			return err
+		})
+		if err == nil && written == 0 {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return &os.PathError{Op: "pwritev", Path: f.Name(), Err: err}
+		}
+		at += int64(written)
+		rest = skipWritten(rest, written)
+	}
+	return nil
+}
+
+// skipWritten drops the first n bytes of the buffers, and empty ones behind them.
+func skipWritten(buffers [][]byte, n int) [][]byte {
+	for len(buffers) > 0 && n >= len(buffers[0]) {
+		n -= len(buffers[0])
+		buffers = buffers[1:]
+	}
+	if n > 0 {
+		buffers[0] = buffers[0][n:]
+	}
+	return buffers
 }
 
 func (f osFile) ZeroFill(offset, n int64) error {

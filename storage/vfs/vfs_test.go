@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -55,6 +56,17 @@ func conform(t *testing.T, disk FS, root string) {
 	buf := make([]byte, 20)
 	if n, err := f.ReadAt(buf, 0); n != 15 || !errors.Is(err, io.EOF) || string(buf[:10]) != "\x00\x00\x00hello\x00\x00" {
 		t.Fatalf("read %d, %q, %v", n, buf, err)
+	}
+	many := make([][]byte, 1500) // more than the kernel takes at a time
+	for i := range many {
+		many[i] = bytes.Repeat([]byte{byte(i)}, i%3)
+	}
+	must(t, f.WriteVAt(many, 2))
+	must(t, disk.SyncFiles([]File{f}))
+	must(t, disk.SyncFiles(nil))
+	got, want := make([]byte, 1500), bytes.Join(many, nil)
+	if n, err := f.ReadAt(got, 2); n != len(want) || err != nil && !errors.Is(err, io.EOF) || !bytes.Equal(got[:n], want) {
+		t.Fatalf("read %d of %d bytes: %v", n, len(want), err)
 	}
 	must(t, f.Truncate(5))
 	must(t, f.Close())

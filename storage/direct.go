@@ -1,0 +1,321 @@
+package storage
+
+import (
+	"fmt"
+	"hash/crc32"
+	"path"
+	"slices"
+
+	"github.com/weirlog/weir/storage/vfs"
+)
+
+// Direct writes. What passes through the write-ahead log is written twice. So where a log has much in a round, its batches go straight to
+// its segments, and the round holds frames that say where they lie, with their CRC.
+//
+//  1. A round that is about to be written has its frames; whatever comes now is in a later one. Its largest logs are chosen, but for one
+//     of whose batches a later round has already cut some: it is left as it is.
+//  2. All of such a log that only memory and the write-ahead log hold goes to its segments, what earlier rounds brought too: there are
+//     no holes, and memory holds a suffix of the log again (invariant 8).
+//  3. The round's appends of the log become direct frames. A disk that is full changes nothing: the round keeps its appends, for which it
+//     has room, and nothing is written directly until a flush succeeds.
+//  4. The round is written, then its file, those of the segments and the folders of new ones are synced, in any order or at once. Only then is
+//     the round complete, and the next one begun (invariant 9).
+//  5. The batches leave memory.
+//
+// A crash before 4 is done finds the newest round with direct frames whose bytes are not there: then it is torn, like one whose own bytes
+// are not. In a round that a later one says was synced, it is damage.
+
+// directWrite is what one log has in a round, on its way to the log's segments.
+type directWrite struct {
+	log    *Log
+	bytes  int64
+	runs   []frame // direct frames, each for appends in a row
+	seq    uint64  // of the last append
+	tail   []tailBatch
+	names  map[uint64]string // of the files of tail
+	files  []vfs.File        // open since the write
+	newest uint64            // of them
+}
+
+// directFile is a file that was written directly since the last checkpoint: a replay wants its bytes, and that it is the log's.
+type directFile struct {
+	file uint64
+	seq  uint64 // of the last frame with a batch in it
+}
+
+// weigh notes what a frame adds to its log's part of the open round. Called with mu held.
+func (s *Store) weigh(l *Log, f *frame) {
+	if l.inRound != s.open.number {
+		l.inRound, l.roundBytes = s.open.number, 0
+	}
+	before := l.roundBytes
+	l.roundBytes += int64(len(f.body))
+	if least := int64(s.opts.directBytes); before < least && l.roundBytes >= least && !l.cfg.UsesReserve {
+		s.open.heavy = append(s.open.heavy, l)
+	}
+}
+
+// writeDirect is steps 1 to 3.
+func (s *Store) writeDirect(r *round, synced Ticket) (writes []*directWrite, err error) {
+	if len(r.heavy) == 0 || s.isDirectOff.Load() {
+		return nil, nil
+	}
+	byNumber := map[uint64]*directWrite{}
+	for _, d := range s.planDirect(r) {
+		if !d.take(synced, s.hooks.skipOlder) {
+			continue
+		}
+		if err := s.writeOut(d); err != nil {
+			d.close()
+			if !vfs.IsFull(err) {
+				return writes, err
+			}
+			s.isDirectOff.Store(true)
+			break
+		}
+		byNumber[d.log.number] = d
+		writes = append(writes, d)
+		r.directBytes += d.bytes
+	}
+	if len(writes) > 0 {
+		r.replace(byNumber)
+	}
+	return writes, nil
+}
+
+// planDirect chooses the largest of the heavy logs, and makes their frames.
+func (s *Store) planDirect(r *round) []*directWrite {
+	all := make([]*directWrite, 0, len(r.heavy))
+	byNumber := make(map[uint64]*directWrite, len(r.heavy))
+	for _, l := range r.heavy {
+		d := &directWrite{log: l}
+		all, byNumber[l.number] = append(all, d), d
+	}
+	r.visit(func(f *frame, _ frameSpan) {
+		if d := byNumber[f.number]; d != nil && f.kind == frameAppend {
+			d.bytes += int64(len(f.body))
+		}
+	})
+	slices.SortStableFunc(all, func(a, b *directWrite) int { return int(b.bytes - a.bytes) })
+	for _, d := range all[min(len(all), s.opts.directLogs):] {
+		delete(byNumber, d.log.number)
+	}
+	r.visit(func(f *frame, _ frameSpan) {
+		if d := byNumber[f.number]; d != nil && f.kind == frameAppend {
+			d.add(f)
+		}
+	})
+	return all[:min(len(all), s.opts.directLogs)]
+}
+
+// add takes an append in, into the frame of those before it if nothing lies between.
+func (d *directWrite) add(f *frame) {
+	n := len(d.runs)
+	if n == 0 || !d.runs[n-1].precedes(f) {
+		d.runs = append(d.runs, frame{kind: frameDirect, id: f.id, number: f.number, prevEnd: f.prevEnd, nowMs: f.nowMs, file: f.file, place: f.place})
+		n++
+	}
+	run := &d.runs[n-1]
+	run.seq = f.seq
+	run.batches++
+	run.bytes += uint32(len(f.body))
+	run.crc = crc32.Update(run.crc, castagnoli, f.body)
+	d.seq = f.seq
+}
+
+// precedes says that an append directly follows a direct frame.
+func (f *frame) precedes(next *frame) bool {
+	return f.file == next.file && f.place+int64(f.bytes) == next.place && f.seq+1 == next.seq
+}
+
+// take copies the log's tail up to the round's last append; false when not all of the round's is there any more, or the log itself might
+// not be there after a crash, which would leave a folder that nobody knows.
+func (d *directWrite) take(synced Ticket, skipOlder bool) bool {
+	l := d.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	want, first := 0, d.runs[0].firstSeq()
+	for i := range d.runs {
+		want += int(d.runs[i].batches)
+	}
+	n, older := 0, 0
+	for n < len(l.tail) && l.tail[n].seq <= d.seq {
+		if l.tail[n].seq < first {
+			older++
+		}
+		n++
+	}
+	if l.dropped || l.created > synced || n-older != want {
+		return false
+	}
+	if !skipOlder {
+		older = 0
+	}
+	d.tail = slices.Clone(l.tail[older:n])
+	d.names = l.fileNames(d.tail[0].file)
+	for i := range d.tail {
+		l.noteDirect(d.tail[i].file, d.tail[i].seq)
+	}
+	return true
+}
+
+// noteDirect remembers that a frame's batch is written directly. Called with mu held.
+func (l *Log) noteDirect(file, seq uint64) {
+	if n := len(l.direct); n > 0 && l.direct[n-1].file == file {
+		l.direct[n-1].seq = seq
+		return
+	}
+	l.direct = append(l.direct, directFile{file, seq})
+}
+
+// isDirect says that the file was written directly since the last checkpoint. Called with mu held.
+func (l *Log) isDirect(file uint64) bool {
+	return slices.ContainsFunc(l.direct, func(d directFile) bool { return d.file == file })
+}
+
+// writeOut is step 2 for one log.
+func (s *Store) writeOut(d *directWrite) error {
+	if err := s.makeLogDir(d.log); err != nil {
+		return err
+	}
+	return eachFile(d.tail, func(file uint64, batches []tailBatch) error {
+		f, err := s.opts.FS.OpenReadWrite(path.Join(d.log.dir(), d.names[file]))
+		if err != nil {
+			return fmt.Errorf("open segment: %w", err)
+		}
+		d.files, d.newest = append(d.files, f), file
+		return writeBatches(f, batches)
+	})
+}
+
+// syncRound is step 4's syncs.
+func (s *Store) syncRound(r *round, writes []*directWrite) error {
+	files := []vfs.File{r.file.file}
+	for _, d := range writes {
+		if !s.hooks.skipDirectSync {
+			files = append(files, d.files...)
+		}
+	}
+	if err := s.opts.FS.SyncFiles(files); err != nil {
+		return fmt.Errorf("sync round %d in %s: %w", r.number, r.file.path, err)
+	}
+	for _, d := range writes {
+		if err := s.syncEntries(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncEntries makes the folders' entries of files durable, that of the log's folder too, the first time that each is written to.
+// Flush may have made a file and not be there yet, so only what was synced here counts.
+func (s *Store) syncEntries(d *directWrite) error {
+	l := d.log
+	if d.newest <= l.syncedEntries || s.hooks.skipDirectDir {
+		return nil
+	}
+	if err := s.syncDir(l.dir()); err != nil {
+		return err
+	}
+	if l.syncedEntries == 0 {
+		if err := s.syncDir(s.logsDir()); err != nil {
+			return err
+		}
+	}
+	l.syncedEntries = d.newest
+	return nil
+}
+
+// settle is step 5.
+func (d *directWrite) settle() {
+	d.close()
+	l := d.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.tail) && l.tail[n].seq <= d.seq {
+		n++
+	}
+	l.dropTail(0, n)
+	l.writtenSeq = max(l.writtenSeq, d.seq)
+}
+
+// close closes the files; what matters was synced, or will be by name.
+func (d *directWrite) close() {
+	for _, f := range d.files {
+		_ = f.Close()
+	}
+	d.files = nil
+}
+
+// frameSpan is where a frame lies in its round's chunks.
+type frameSpan struct {
+	chunk    int
+	from, to int
+	ownBody  bool // the body is the next chunk
+}
+
+// visit goes through the frames of a round that isn't finished.
+func (r *round) visit(see func(f *frame, at frameSpan)) {
+	from := roundHeaderBytes
+	for i := 0; i < len(r.chunks); i++ {
+		c, step := r.chunks[i], 0
+		for from < len(c) {
+			f, length := parseHead(c[from:])
+			at := frameSpan{chunk: i, from: from, to: from + frameHeadBytes + length}
+			fixed := f.kind.fixedBytes()
+			if at.ownBody = at.to > len(c); at.ownBody {
+				at.to = len(c)
+				f.body = r.chunks[i+1]
+				step = 1
+			} else {
+				f.body = c[from+frameHeadBytes+fixed : at.to : at.to]
+			}
+			f.readFixed(c[from+frameHeadBytes:])
+			see(&f, at)
+			from = at.to
+		}
+		i += step
+		from = 0
+	}
+}
+
+// replace puts direct frames where the last of their appends are, and leaves the appends out. What stays is not copied, and has no room
+// behind it for the trailer, for there lie batches that tails refer to.
+func (r *round) replace(writes map[uint64]*directWrite) {
+	chunks := [][]byte{make([]byte, roundHeaderBytes, blockBytes)}
+	open, bytes, frames := frameSpan{chunk: -1}, int64(0), uint32(0)
+	flush := func() {
+		if open.chunk >= 0 {
+			chunks = append(chunks, r.chunks[open.chunk][open.from:open.to:open.to])
+		}
+		open.chunk = -1
+	}
+	r.visit(func(f *frame, at frameSpan) {
+		d := writes[f.number]
+		if d == nil || f.kind != frameAppend {
+			if open.chunk != at.chunk || open.to != at.from {
+				flush()
+				open = at
+			}
+			open.to = at.to
+			if at.ownBody {
+				flush()
+				chunks = append(chunks, f.body)
+			}
+			bytes += int64(f.encodedBytes())
+			frames++
+			return
+		}
+		flush()
+		if i := slices.IndexFunc(d.runs, func(run frame) bool { return run.seq == f.seq }); i >= 0 {
+			head := make([]byte, d.runs[i].encodedBytes())
+			d.runs[i].putHead(head)
+			chunks = append(chunks, head)
+			bytes += int64(len(head))
+			frames++
+		}
+	})
+	flush()
+	r.chunks, r.bytes, r.frames = chunks, bytes, frames
+}

@@ -81,6 +81,7 @@ soak: build
 	@e2e/services/install.sh test
 	@KILLS=60 DEMO_DIR=$$(readlink -f .run)/soak DEMO_PORT=29290 DEMO_RATE=300 e2e/demo/demo.sh run
 	@DEMO_DIR=$$(readlink -f .run)/soak DEMO_PORT=29290 e2e/demo/demo.sh stop
+	@WEIR_E2E_KILLS=20 e2e/test.sh e2e 'Kills|Nobody'
 	@$(MAKE) fuzz FUZZTIME=5m
 
 clean:

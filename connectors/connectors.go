@@ -10,6 +10,7 @@ import (
 	"github.com/weirlog/weir/connect"
 	"github.com/weirlog/weir/connectors/elasticsearch"
 	"github.com/weirlog/weir/connectors/file"
+	"github.com/weirlog/weir/connectors/mysql"
 	"github.com/weirlog/weir/connectors/postgres"
 	"github.com/weirlog/weir/connectors/s3"
 )
@@ -20,6 +21,8 @@ func All() []connect.Connector {
 		file.Source(),
 		file.Sink(),
 		postgres.Connector(),
+		mysql.MySQL(),
+		mysql.MariaDB(),
 		s3.Connector(),
 		elasticsearch.Connector(),
 		elasticsearch.OpenSearch(),

@@ -5,6 +5,7 @@
 #                   runs unit tests (with the race detector), the linter, scenarios on the real
 #                   services, the checker's own test, and the demo with two kills
 #   test.sh unit    the unit tests alone
+#   test.sh e2e [RE]   the scenarios on real services, those whose names match
 #
 # The last line counts tests; the status is not 0 when one failed, when a package
 # with tests ran none, or when a package that should have tests has none.
@@ -97,6 +98,16 @@ services_down() {
   "$here/services/mariadb.sh" stop "$dir/mariadb" >>"$dir/stop.log" 2>&1 || true
 }
 
+# scenarios ARGS... runs those of go test's arguments on the services.
+scenarios() {
+  say "scenarios on real services"
+  WEIR_E2E_BIN=$root/bin/weir WEIR_E2E_POSTGRES=127.0.0.1:$pg_port \
+    WEIR_E2E_S3=http://127.0.0.1:$s3_port WEIR_E2E_S3_DIR=$dir/s3/objects \
+    WEIR_E2E_SEARCH=http://127.0.0.1:$search_port \
+    WEIR_E2E_MYSQL=127.0.0.1:$mysql_port WEIR_E2E_MARIADB=127.0.0.1:$mariadb_port \
+    go_tests e2e -count=1 -timeout 15m "$@"
+}
+
 # step NAME COMMAND... counts a script as one test.
 step() {
   local name=$1 started=$SECONDS
@@ -112,7 +123,8 @@ step() {
   fi
 }
 
-all() {
+# prepare builds the binary, installs what is missing and starts the services.
+prepare() {
   local building
   trap services_down EXIT
   mkdir -p bin
@@ -124,16 +136,15 @@ all() {
   local services=$!
   wait "$building" || die "bin/weir does not build"
   wait "$services" || { cat "$dir/services.log" >&2; die "the services did not start"; }
+}
+
+all() {
+  prepare
   export WEIR_TEST_MYSQL=127.0.0.1:$mysql_port WEIR_TEST_MARIADB=127.0.0.1:$mariadb_port
   WEIR_TEST_OPENSEARCH=http://127.0.0.1:$search_port unit_tests
 
   step "format, vet and lint" make -s -C "$root" lint
-  say "scenarios on real services"
-  WEIR_E2E_BIN=$root/bin/weir WEIR_E2E_POSTGRES=127.0.0.1:$pg_port \
-    WEIR_E2E_S3=http://127.0.0.1:$s3_port WEIR_E2E_S3_DIR=$dir/s3/objects \
-    WEIR_E2E_SEARCH=http://127.0.0.1:$search_port \
-    WEIR_E2E_MYSQL=127.0.0.1:$mysql_port WEIR_E2E_MARIADB=127.0.0.1:$mariadb_port \
-    go_tests e2e -count=1 -timeout 15m ./e2e
+  scenarios ./e2e
   step "the checker finds faults" "$here/demo/check_test.sh"
   KILLS=2 DEMO_DIR=$dir DEMO_PORT=$base DEMO_PACKAGES=${DEMO_PACKAGES:-15000} DEMO_SECONDS=${DEMO_SECONDS:-20} \
     step "the demo with two kills" "$here/demo/demo.sh" run
@@ -153,7 +164,8 @@ started=$SECONDS
 case "${1:-}" in
   '') all ;;
   unit) unit_tests ;;
-  *) die "usage: test.sh [unit]" ;;
+  e2e) prepare && scenarios -run "${2:-.}" ./e2e ;;
+  *) die "usage: test.sh [unit | e2e [RE]]" ;;
 esac
 say "took $((SECONDS - started)) s"
 closing

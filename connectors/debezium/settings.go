@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +110,20 @@ func (s *Common) readPlaceholder(text string, bad *Faults) {
 		bad.Add("unavailable.value.placeholder", fmt.Errorf("after hex: there must be hexadecimal digits: %w", err))
 	}
 	s.Placeholder = b
+}
+
+// AtLeast reports whether events are to look like those of that version of Debezium, or a newer one.
+func (s *Common) AtLeast(major, minor int) bool {
+	parts := strings.SplitN(s.Version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	have, err := strconv.Atoi(parts[0])
+	if err != nil || have != major {
+		return err == nil && have > major
+	}
+	have, err = strconv.Atoi(parts[1])
+	return err == nil && have >= minor
 }
 
 // Snapshots tells whether a snapshot reads a captured table.

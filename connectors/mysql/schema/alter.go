@@ -27,7 +27,8 @@ func (p *parser) alterDatabase() error {
 	if charset := p.databaseCharset(); charset != "" && name != "" {
 		p.edits = append(p.edits, edit{database: name, charset: charset})
 	}
-	p.database(name, p.statement.Text)
+	nothing := ""
+	p.changes = append(p.changes, Change{Type: ChangeDatabase, Database: name, DDL: p.statement.Text, SourceTable: &nothing})
 	return nil
 }
 

@@ -59,7 +59,7 @@ func statements(t *testing.T, name string) []string {
 }
 
 // recorded reads what was recorded of a server.
-func recorded(t *testing.T, dialect string) []step {
+func recorded(t testing.TB, dialect string) []step {
 	file, err := os.Open("testdata/ddl/" + dialect + ".json")
 	if err != nil {
 		t.Fatal(err)

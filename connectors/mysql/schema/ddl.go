@@ -1,8 +1,11 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // Statement is one statement as the binlog tells it.
@@ -44,6 +47,10 @@ type Change struct {
 	// DDL is the part of the statement that made this change, as Debezium cuts it: the
 	// whole without comments around it; one table's part of a DROP or RENAME of many.
 	DDL string
+	// SourceTable is the field table of the source block: the names of all tables that
+	// the statement changed in this database, nil where it is about a database, ""
+	// where it changed nothing that is known.
+	SourceTable *string
 }
 
 // UnparsedError says that a statement wasn't understood. It has changed nothing.
@@ -81,6 +88,7 @@ type edit struct {
 	database string // "" for an edit of a table
 	charset  string
 	drop     bool // of the database
+	server   bool // charset is the server's
 }
 
 func (c *Catalog) parser(s Statement) *parser {
@@ -100,6 +108,8 @@ func (c *Catalog) Apply(s Statement) ([]Change, error) {
 	}
 	for _, e := range p.edits {
 		switch {
+		case e.server:
+			c.SetServerCharset(e.charset)
 		case e.drop:
 			c.dropDatabase(e.database)
 		case e.database != "":
@@ -110,7 +120,41 @@ func (c *Catalog) Apply(s Statement) ([]Change, error) {
 			c.Put(e.table)
 		}
 	}
+	nameTables(p.changes)
 	return p.changes, nil
+}
+
+// nameTables sets SourceTable of the changes of tables.
+func nameTables(changes []Change) {
+	for i := range changes {
+		c := &changes[i]
+		if c.Type == ChangeDatabase || c.SourceTable != nil {
+			continue
+		}
+		var ids []TableID
+		for j := range changes {
+			if other := &changes[j]; other.Type != ChangeDatabase && other.Database == c.Database && !slices.Contains(ids, other.ID) {
+				ids = append(ids, other.ID)
+			}
+		}
+		slices.SortStableFunc(ids, func(a, b TableID) int { return cmp.Compare(javaBucket(a.String()), javaBucket(b.String())) })
+		names := make([]string, len(ids))
+		for j := range ids {
+			names[j] = ids[j].Name
+		}
+		joined := strings.Join(names, ",")
+		c.SourceTable = &joined
+	}
+}
+
+// javaBucket orders a string as a small HashSet of Java does: Debezium lists the tables
+// of a statement in that order.
+func javaBucket(s string) uint32 {
+	var h uint32
+	for _, unit := range utf16.Encode([]rune(s)) {
+		h = 31*h + uint32(unit)
+	}
+	return (h ^ h>>16) & 15
 }
 
 // run reads the statement. MariaDB's SET STATEMENT … FOR goes before any other.
@@ -133,8 +177,18 @@ func (p *parser) run() error {
 		return p.truncate()
 	case "INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD":
 		p.rows()
+	case "SET":
+		p.setCharset()
 	}
 	return nil
+}
+
+// setCharset reads SET character_set_server=…, which the history of a snapshot begins
+// with; no binlog has it.
+func (p *parser) setCharset() {
+	if p.next(); p.accept("character_set_server", "=") {
+		p.edits = append(p.edits, edit{server: true, charset: p.next().text})
+	}
 }
 
 // unparsed makes the error of a statement about the table id.
@@ -179,14 +233,14 @@ func (p *parser) body(from int) string {
 // find gives a table as the statement has left it so far.
 func (p *parser) find(id TableID) *Table {
 	for i := len(p.edits) - 1; i >= 0; i-- {
-		if e := p.edits[i]; e.database == "" && p.catalog.key(e.id) == p.catalog.key(id) {
+		if e := p.edits[i]; e.database == "" && !e.server && p.catalog.key(e.id) == p.catalog.key(id) {
 			return e.table
 		}
 	}
 	return p.catalog.Table(id)
 }
 
-// database notes a statement without a table's structure.
+// database notes a statement about a database.
 func (p *parser) database(name, ddl string) {
 	p.changes = append(p.changes, Change{Type: ChangeDatabase, Database: name, DDL: ddl})
 }
@@ -194,7 +248,8 @@ func (p *parser) database(name, ddl string) {
 // other notes a statement that changed nothing we know of, as Debezium does: with its
 // whole text, for the session's database.
 func (p *parser) other() error {
-	p.database(p.statement.Database, p.statement.Text)
+	nothing := ""
+	p.changes = append(p.changes, Change{Type: ChangeDatabase, Database: p.statement.Database, DDL: p.statement.Text, SourceTable: &nothing})
 	return nil
 }
 
@@ -414,7 +469,11 @@ func (p *parser) renamed(previous, id TableID) {
 // rows reads the table of a statement that writes rows.
 func (p *parser) rows() {
 	change := Change{Type: ChangeRows, Database: p.statement.Database, DDL: p.statement.Text}
-	p.next()
+	if p.next().is("LOAD") { // DATA INFILE 'name' INTO TABLE t
+		for !p.ended() && !p.accept("TABLE") {
+			p.next()
+		}
+	}
 	for p.acceptOne("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK", "IGNORE", "INTO", "FROM") != "" {
 	}
 	if id, ok := p.table(p.statement.Database); ok {

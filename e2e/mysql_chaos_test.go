@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -54,7 +55,6 @@ func (m sqlServer) sql(t *testing.T, database, statements string) string {
 func (m sqlServer) newDatabase(t *testing.T, name string) {
 	t.Helper()
 	m.sql(t, "", "DROP DATABASE IF EXISTS "+name+"; CREATE DATABASE "+name)
-	t.Cleanup(func() { m.sql(t, "", "DROP DATABASE "+name) })
 }
 
 // config is a source on a database of the server.
@@ -170,6 +170,10 @@ func TestMySQLTablesChangeWhileNobodyLooks(t *testing.T) {
 		n := startNode(t, s)
 		n.apply(db, m.config(db))
 		n.passed(m, db)
+		eventually(t, 30*time.Second, func() (bool, string) {
+			_, offsets := n.rest(http.MethodGet, "/connectors/"+db+"/offsets", "")
+			return strings.Contains(offsets, `"pos"`) && !strings.Contains(offsets, `"snapshot"`), offsets
+		})
 		n.kill()
 		m.sql(t, db, `UPDATE t SET a = 10 WHERE id = 1; ALTER TABLE t ADD COLUMN b varchar(9) DEFAULT 'x' FIRST; UPDATE t SET a = 20 WHERE id = 2;
 			ALTER TABLE t DROP COLUMN a; UPDATE t SET b = 'y' WHERE id = 3; ALTER TABLE t CHANGE b c varchar(20) AFTER id; UPDATE t SET c = 'z' WHERE id = 4;

@@ -1,0 +1,226 @@
+#!/bin/bash
+# weir's worker on a cluster that is there already: worker.sh BOOTSTRAP PREFIX PORT DIR WEIR CLIENT.
+# A file source and sink and PostgreSQL's changes, with kill -9; then the real Java worker
+# with the same three topics goes on where weir's has stopped, and weir's where Java's has.
+# Judged by kcat, Kafka's tools and the files. Ports from PORT, folders below DIR; WEIR is
+# the binary, CLIENT what the cells are filed under.
+
+source "$(dirname "${BASH_SOURCE[0]}")/cells.sh"
+source "$peers/jars.sh"
+
+bootstrap=$1 prefix=$2 port=$3 dir=$4 weir=$5 me=$6
+folder=$dir/$prefix
+java_port=$((port + 1)) console_port=$((port + 2)) pg_port=$((port + 3))
+text=org.apache.kafka.connect.storage.StringConverter
+
+# rest PORT PATH CURL... calls a worker.
+rest() { curl -fsS -m 20 -H 'Content-Type: application/json' "http://127.0.0.1:$1$2" "${@:3}"; }
+
+# eventually SECONDS COMMAND... repeats a command until it succeeds.
+eventually() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" 2>/dev/null; do
+    [ "$SECONDS" -lt "$end" ] || { echo "never came true: $*" >&2; return 1; }
+    sleep 0.2
+  done
+}
+
+# running PORT NAME WORKER says whether a connector and its task run, on that worker.
+running() {
+  [ "$(rest "$1" "/connectors/$2/status" | jq -r '[.connector, .tasks[]] | map(.state + "@" + .worker_id) | unique | join(",")')" = "RUNNING@127.0.0.1:$1" ]
+}
+
+# settings prints the file that Kafka ships, with a group of our own.
+settings() {
+  cat <<END
+bootstrap.servers=$bootstrap
+group.id=$prefix-workers
+key.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+key.converter.schemas.enable=false
+value.converter.schemas.enable=false
+offset.storage.topic=$prefix-offsets
+offset.storage.replication.factor=3
+config.storage.topic=$prefix-configs
+config.storage.replication.factor=3
+status.storage.topic=$prefix-status
+status.storage.replication.factor=3
+offset.flush.interval.ms=1000
+listeners=HTTP://127.0.0.1:$port
+plugin.path=/usr/local/share/java,/usr/local/share/kafka/plugins
+END
+}
+
+ready() { curl -fsS -m 2 "http://127.0.0.1:$console_port/readyz"; }
+
+start_weir() {
+  launch "$folder/weir" "$kafka_user" "$weir" connect --config "$folder/connect-distributed.properties" --console "127.0.0.1:$console_port"
+  await "weir's worker" 30 "$folder/weir" ready
+}
+
+start_java() {
+  HEAP=448 "$peers/connect.sh" start "$java_port" "$folder/java" "$bootstrap" group.id="$prefix-workers" \
+    config.storage.topic="$prefix-configs" offset.storage.topic="$prefix-offsets" status.storage.topic="$prefix-status"
+}
+
+end_java() { "$peers/connect.sh" stop "$folder/java"; }
+
+start() {
+  local partitions
+  start_weir
+  same "$("$peers/tool.sh" org.apache.kafka.tools.GroupsCommand --bootstrap-server "$bootstrap" --list | awk -v g="$prefix-workers" '$1 == g { print $3 }')" connect "protocol of the group"
+  for partitions in configs:1 offsets:25 status:5; do
+    same "$(kcat -b "$bootstrap" -L -J -t "$prefix-${partitions%:*}" | jq '.topics[0].partitions | length')" "${partitions#*:}" "partitions of ${partitions%:*}"
+    "$peers/tool.sh" configs --bootstrap-server "$bootstrap" --entity-type topics --entity-name "$prefix-${partitions%:*}" --describe |
+      grep -q 'cleanup.policy=compact' || { echo "${partitions%:*} is not compacted" >&2; return 1; }
+  done
+}
+
+# feed FROM TO appends lines to what the source reads.
+feed() { seq -f 'line %g' "$1" "$2" >>"$folder/files/in.txt"; }
+
+# arrived COUNT says whether all lines are in the topic and in the sink's file, each at least once.
+arrived() {
+  local want
+  want=$(seq -f 'line %g' 1 "$1" | sort | digest)
+  [ "$(timeout 20 kcat -b "$bootstrap" -C -t "$prefix-lines" -o beginning -e -q | sort -u | digest)" = "$want" ] &&
+    [ "$(sort -u "$folder/files/out.txt" | digest)" = "$want" ]
+}
+
+# once COUNT says whether the topic has no line twice.
+once() { same "$(timeout 20 kcat -b "$bootstrap" -C -t "$prefix-lines" -o beginning -e -q | wc -l)" "$1" "lines in the topic"; }
+
+files() {
+  feed 1 2000
+  rest "$port" "/connectors/$prefix-in/config" -X PUT -d "{\"connector.class\": \"org.apache.kafka.connect.file.FileStreamSourceConnector\",
+    \"file\": \"$folder/files/in.txt\", \"topic\": \"$prefix-lines\", \"value.converter\": \"$text\"}"
+  rest "$port" "/connectors/$prefix-out/config" -X PUT -d "{\"connector.class\": \"org.apache.kafka.connect.file.FileStreamSinkConnector\",
+    \"file\": \"$folder/files/out.txt\", \"topics\": \"$prefix-lines\", \"value.converter\": \"$text\"}"
+  eventually 40 running "$port" "$prefix-in"
+  eventually 40 running "$port" "$prefix-out"
+  eventually 40 arrived 2000
+  once 2000
+}
+
+kills() {
+  local round at=2000
+  for round in 1 2 3; do
+    feed $((at + 1)) $((at + 3000))
+    at=$((at + 3000))
+    sleep "0.$((RANDOM % 9))" # the moment of the kill
+    kill_now "$folder/weir"
+    start_weir
+  done
+  eventually 60 arrived "$at"
+}
+lines=11000 # after kills
+
+sql() { PGPASSWORD=weir psql -X -q -At -v ON_ERROR_STOP=1 "postgres://postgres@127.0.0.1:$pg_port/shop" -c "$1"; }
+
+# changes prints how many distinct rows have come from the table, how many events, and how many of them by a snapshot.
+changes() {
+  timeout 20 kcat -b "$bootstrap" -C -t "$prefix.public.items" -o beginning -e -q |
+    jq -r '(.payload // .) | select(.after != null) | "\(.after.id) \(.op)"' |
+    awk '{ if (!seen[$1]++) ids++; n++; if ($2 == "r") r++ } END { print ids + 0, n + 0, r + 0 }'
+}
+
+# streaming says whether the stored offset is one of the stream.
+streaming() {
+  [ "$(rest "$port" "/connectors/$prefix-pg/offsets" | jq -c '[.offsets[].offset | (.lsn != null and .snapshot == null)]')" = '[true]' ]
+}
+
+rows() { [ "$(changes | cut -d' ' -f1)" = "$1" ]; }
+
+postgres() {
+  "$peers/../services/postgres.sh" start "$pg_port" "$folder/postgres"
+  PGPASSWORD=weir psql -X -q "postgres://postgres@127.0.0.1:$pg_port/postgres" -c 'create database shop'
+  sql "create table items (id int primary key, name text); insert into items select i, 'item ' || i from generate_series(1, 1000) i"
+  rest "$port" "/connectors/$prefix-pg/config" -X PUT -d "{\"connector.class\": \"io.debezium.connector.postgresql.PostgresConnector\",
+    \"database.hostname\": \"127.0.0.1\", \"database.port\": \"$pg_port\", \"database.user\": \"postgres\", \"database.password\": \"weir\",
+    \"database.dbname\": \"shop\", \"topic.prefix\": \"$prefix\", \"table.include.list\": \"public.items\", \"plugin.name\": \"pgoutput\",
+    \"slot.name\": \"weir_worker\", \"publication.name\": \"weir_worker\", \"publication.autocreate.mode\": \"filtered\"}"
+  eventually 40 running "$port" "$prefix-pg"
+  eventually 40 rows 1000
+  sql "insert into items select i, 'item ' || i from generate_series(1001, 1500) i"
+  eventually 20 streaming # a snapshot that was not stored as done is begun again
+  kill_now "$folder/weir"
+  sql "insert into items select i, 'item ' || i from generate_series(1501, 2000) i"
+  start_weir
+  eventually 40 rows 2000
+  same "$(changes | cut -d' ' -f3)" 1000 "rows read by a snapshot"
+}
+
+# kept_out starts a Java worker beside weir's: it must end, and weir's must not notice. It takes 45 s to stop what it has
+# begun, so it is killed as soon as it has said why.
+kept_out() {
+  (start_java) 2>/dev/null || true
+  eventually 40 grep -q InconsistentGroupProtocol "$folder/java/log"
+  kill_now "$folder/java" || true
+  ! grep -q 'Starting task' "$folder/java/log" || { echo "the Java worker has started a task" >&2; return 1; }
+  running "$port" "$prefix-in"
+  running "$port" "$prefix-out"
+}
+
+# refused starts a second weir's worker with the same group.
+refused() {
+  local said
+  sed "s/^listeners=.*/listeners=http:\/\/127.0.0.1:$java_port/" "$folder/connect-distributed.properties" >"$folder/second.properties"
+  if said=$(timeout 30 "$weir" connect --config "$folder/second.properties" --console "127.0.0.1:$((port + 4))" --set connect.connect.group.wait.ms=0 2>&1); then
+    echo "a second worker has run" >&2
+    return 1
+  fi
+  grep -q "http://127.0.0.1:$port/" <<<"$said" || { echo "the refusal does not name the member: $said" >&2; return 1; }
+}
+
+position() { rest "$1" "/connectors/$prefix-in/offsets" | jq -c '.offsets'; }
+
+to_java() {
+  local before
+  before=$(position "$port")
+  halt weir "$folder/weir" 20
+  start_java
+  for each in in out ${1:+pg}; do eventually 60 running "$java_port" "$prefix-$each"; done
+  same "$(position "$java_port")" "$before" "offsets as Java tells them"
+  ! grep -q 'Failed to start task' "$folder/java/log" || { echo "Java could not start a task as it was stored" >&2; return 1; }
+  feed $((lines + 1)) $((lines + 500))
+  eventually 60 arrived $((lines + 500))
+  [ -z "${1:-}" ] || { sql "insert into items select i, 'item ' || i from generate_series(2001, 2500) i"; eventually 60 rows 2500; same "$(changes | cut -d' ' -f3)" 1000 "rows read by a snapshot"; }
+}
+
+from_java() {
+  end_java
+  feed $((lines + 501)) $((lines + 1000))
+  [ -z "${1:-}" ] || sql "insert into items select i, 'item ' || i from generate_series(2501, 3000) i"
+  local before
+  before=$(timeout 20 kcat -b "$bootstrap" -C -t "$prefix-lines" -o beginning -e -q | wc -l)
+  start_weir
+  for each in in out ${1:+pg}; do eventually 40 running "$port" "$prefix-$each"; done
+  eventually 60 arrived $((lines + 1000))
+  once $((before + 500))
+  [ -z "${1:-}" ] || { eventually 60 rows 3000; same "$(changes | cut -d' ' -f3)" 1000 "rows read by a snapshot"; }
+}
+
+end() {
+  halt weir "$folder/weir" 20
+  end_java || true
+  "$peers/../services/postgres.sh" stop "$folder/postgres" || true
+}
+
+ensure_user "$kafka_user"
+mkdir -p "$folder"/{weir,files}
+settings >"$folder/connect-distributed.properties"
+: >"$folder/files/in.txt"
+chown -R "$kafka_user" "$folder"/{weir,files}
+chmod a+r "$folder"/connect-distributed.properties
+trap end EXIT
+cell "$me" start 90 start
+cell "$me" "file source to sink" 120 files
+cell "$me" "kill -9" 150 kills
+cell "$me" "PostgreSQL, kill -9" 180 postgres
+cell "$me" "keeps a Java worker out" 120 kept_out
+cell "$me" "keeps a second one out" 60 refused
+with_pg=
+[ ! -e "$(lib_dir debezium)/stamp" ] || with_pg=1
+cell "$me" "hands over to Java" 240 to_java "$with_pg"
+cell "$me" "takes over from Java" 180 from_java "$with_pg"

@@ -12,7 +12,8 @@ import (
 
 const (
 	smallestClass = 12 // 4 KiB: smaller frames are allocated
-	largestClass  = 20 // 1 MiB: larger frames are allocated
+	largestClass  = 24 // 16 MiB: larger frames are allocated
+	classSteps    = 4  // between two powers of two: a frame is at most a quarter larger than what it is for
 
 	stallGrace       = 3 * time.Second  // a claim that others wait for may stand still so long, once it is its peer's turn
 	turnGrace        = 30 * time.Second // before that: requests ahead of it, and the disk, take their time
@@ -40,7 +41,7 @@ type budget struct {
 	isFair  bool                // who came first is served first, even if a smaller one would fit
 	line    []*int64            // those who wait, if isFair; what they point to is the bytes they want
 
-	classes [largestClass - smallestClass + 1]sync.Pool // of *[]byte whose capacity is the class's size
+	classes [(largestClass-smallestClass)*classSteps + 1]sync.Pool // of *[]byte whose capacity is the class's size
 }
 
 // claim is a part of a budget that is given back when a peer has sent or taken its bytes. When others wait for memory,
@@ -167,24 +168,35 @@ func (b *budget) wake() {
 	b.mu.Unlock()
 }
 
+// classOf is the smallest class whose frames hold n bytes, and their size; false where frames are not recycled.
+func classOf(n int) (class, size int, ok bool) {
+	if n <= 1<<(smallestClass-1) || n > 1<<largestClass {
+		return 0, 0, false
+	}
+	power := max(bits.Len(uint(n-1)), smallestClass+1) - 1 // the greatest below n
+	step := 1 << power / classSteps
+	steps := max(0, (n-1<<power+step-1)/step)
+	return (power-smallestClass)*classSteps + steps, 1<<power + steps*step, true
+}
+
 // get is a frame of n bytes, which acquire has admitted. Its content is arbitrary.
 func (b *budget) get(n int) []byte {
-	class := bits.Len(uint(n - 1))
-	if class < smallestClass || class > largestClass {
+	class, size, ok := classOf(n)
+	if !ok {
 		return make([]byte, n)
 	}
-	if p, ok := b.classes[class-smallestClass].Get().(*[]byte); ok {
+	if p, ok := b.classes[class].Get().(*[]byte); ok {
 		return (*p)[:n]
 	}
-	return make([]byte, n, 1<<class)
+	return make([]byte, n, size)
 }
 
 // put gives back what the frame was charged, and with reuse its memory to the next get: nobody may keep any of it
 // then.
 func (b *budget) put(f frame, reuse bool) {
 	whole := f.bytes[:0]
-	if class := bits.Len(uint(cap(whole) - 1)); reuse && class >= smallestClass && class <= largestClass && cap(whole) == 1<<class {
-		b.classes[class-smallestClass].Put(&whole)
+	if class, size, ok := classOf(cap(whole)); reuse && ok && cap(whole) == size {
+		b.classes[class].Put(&whole)
 	}
 	b.mu.Lock()
 	b.used -= f.charge

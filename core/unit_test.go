@@ -118,6 +118,29 @@ func TestBudgetRecyclesBySize(t *testing.T) {
 	}
 }
 
+// A frame comes back to its own class, whose size is what is wanted and at most a quarter more.
+func TestBudgetClasses(t *testing.T) {
+	last := -1
+	for n := 1<<(smallestClass-1) + 1; n <= 1<<largestClass; n += 1 + n/1000 {
+		class, size, ok := classOf(n)
+		if !ok || size < n || n > 1<<smallestClass && size-n > n/classSteps || class < last {
+			t.Fatalf("classOf(%d) is %d, %d, %v after class %d", n, class, size, ok, last)
+		}
+		if again, sameSize, ok := classOf(size); !ok || again != class || sameSize != size {
+			t.Fatalf("a frame of %d bytes for %d is put to class %d, not %d", size, n, again, class)
+		}
+		last = class
+	}
+	if class, size, _ := classOf(1 << largestClass); class != len(budget{}.classes)-1 || size != 1<<largestClass {
+		t.Errorf("the largest frame, %d bytes, is of class %d of %d", size, class, len(budget{}.classes))
+	}
+	for _, n := range []int{0, 1, 1 << (smallestClass - 1), 1<<largestClass + 1} {
+		if _, _, ok := classOf(n); ok {
+			t.Errorf("a frame of %d bytes is recycled", n)
+		}
+	}
+}
+
 func TestPipeCarriesEverything(t *testing.T) {
 	client, server := newPipe("127.0.0.1:1")
 	sent := make([]byte, 5<<20)

@@ -231,7 +231,7 @@ func (b *bench) startKafka(ctx context.Context, cores string, nodes int, setting
 // runKafka runs the script and takes the time of the first answer beside it.
 func (b *bench) runKafka(ctx context.Context, s *server, cores, dir string, nodes int, args []string) error {
 	answered := make(chan time.Time, 1)
-	watch, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	watch, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	go func() {
 		for !answers(s.kafka) && watch.Err() == nil {
@@ -239,7 +239,7 @@ func (b *bench) runKafka(ctx context.Context, s *server, cores, dir string, node
 		}
 		answered <- time.Now()
 	}()
-	_, err := b.script(ctx, cores, []string{fmt.Sprintf("HEAP=%d", brokerHeapMiB)}, "kafka.sh", args...)
+	_, err := b.script(ctx, cores, []string{fmt.Sprintf("HEAP=%d", brokerHeapMiB), fmt.Sprintf("PATIENCE=%.0f", patience.Seconds())}, "kafka.sh", args...)
 	if err != nil {
 		cancel()
 		<-answered

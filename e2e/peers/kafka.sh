@@ -11,7 +11,8 @@
 # Node i listens on PORT+i-1 for clients and on PORT+NODES+i-1 for the other
 # controllers; KEY=VALUE are further broker settings. Each node has its folder
 # DIR/node-i, and they run as the user weir-kafka. HEAP sets the heap of one node in
-# MB (default 512; Kafka's own scripts give 1024).
+# MB (default 512; Kafka's own scripts give 1024), PATIENCE how many seconds a node may
+# take to start (default 90).
 
 source "$(dirname "${BASH_SOURCE[0]}")/jars.sh"
 
@@ -85,7 +86,7 @@ start() {
     launch "$node" "$kafka_user" "${java[@]}" kafka.Kafka "$node/server.properties"
   done
   for ((i = 1; i <= nodes; i++)); do
-    await "kafka node $i" 90 "$dir/node-$i" complete "127.0.0.1:$((port + i - 1))" "$nodes"
+    await "kafka node $i" "${PATIENCE:-90}" "$dir/node-$i" complete "127.0.0.1:$((port + i - 1))" "$nodes"
   done
   addresses "$port" "$nodes"
 }

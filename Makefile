@@ -7,7 +7,7 @@ SHELL := /bin/bash
 FUZZTIME ?= 30s
 KILLS    ?= 10
 
-.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report fuzz soak clean
+.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz soak clean
 
 help:
 	@echo 'make build      bin/weir, one static binary'
@@ -18,8 +18,10 @@ help:
 	@echo 'make check      format, vet, lint, unit tests with the race detector'
 	@echo 'make interop    real foreign clients against weir: a table of client and feature'
 	@echo 'make bench      figures beside the machine'"'"'s limits and kfake: memory, start, rates, change data capture'
-	@echo 'make bench-peers   the same work beside Apache Kafka, Connect and Debezium, under an hour (RESUME=1 goes on)'
+	@echo 'make bench-peers   the same work beside Apache Kafka, Connect and Debezium, under an hour (RESUME=1 goes on;'
+	@echo '                   SCENARIO=all adds what takes longer)'
 	@echo 'make bench-report  e2e/bench/RESULTS.md from the stored results'
+	@echo 'make golden     real peers write the golden test data anew (RECORDER=name picks some)'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make soak       what takes too long for make test'
 
@@ -61,11 +63,16 @@ bench: build
 	@e2e/bench/bench.sh limits $(SCENARIO)
 
 bench-peers: build
-	@e2e/services/install.sh demo
+	@e2e/services/install.sh test
 	@e2e/bench/bench.sh peers $(SCENARIO)
 
 bench-report:
 	@e2e/bench/bench.sh report
+
+# e2e/golden/README.md tells what each recorder writes.
+golden:
+	@e2e/services/install.sh test
+	@e2e/golden/golden.sh $(RECORDER)
 
 # Each target has the machine to itself for FUZZTIME; what it finds is written to
 # the package's testdata and belongs into a commit.

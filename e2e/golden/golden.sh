@@ -22,7 +22,7 @@ connect=http://127.0.0.1:$((port + 5))
 mysql=127.0.0.1:$((port + 6))
 mariadb=127.0.0.1:$((port + 7))
 debezium=debezium-3.6.1
-recorders=(convert transform postgres mysql-values mysql-events mysql-ddl opensearch rest)
+recorders=(convert transform postgres postgres-17 mysql-values mysql-events mysql-ddl opensearch rest)
 cd "$root"
 
 # started NAME starts one of the servers unless it runs; the last act of all ends them.
@@ -31,6 +31,7 @@ started() {
     kafka) HEAP=512 "$peers/kafka.sh" start "${kafka#*:}" "$dir/kafka" ;;
     connect) started kafka && HEAP=768 "$peers/connect.sh" start "${connect##*:}" "$dir/connect" "$kafka" ;;
     postgres) "$services/postgres.sh" start "$port" "$dir/postgres" ;;
+    postgres-17) "$peers/postgres17.sh" start $((port + 8)) "$dir/postgres-17" ;;
     opensearch) "$services/opensearch.sh" start "${search##*:}" "$dir/opensearch" ;;
     mysql) "$services/mysql.sh" install && "$services/mysql.sh" start "${mysql#*:}" "$dir/mysql" ;;
     mariadb) "$services/mariadb.sh" start "${mariadb#*:}" "$dir/mariadb" ;;
@@ -41,6 +42,7 @@ stop_all() {
   "$peers/connect.sh" stop "$dir/connect"
   "$peers/kafka.sh" stop "$dir/kafka"
   "$services/postgres.sh" stop "$dir/postgres"
+  "$peers/postgres17.sh" stop "$dir/postgres-17"
   "$services/opensearch.sh" stop "$dir/opensearch"
   "$services/mysql.sh" stop "$dir/mysql"
   "$services/mariadb.sh" stop "$dir/mariadb"
@@ -73,8 +75,25 @@ ask_java() {
 }
 
 record_postgres() {
-  local data=connectors/postgres/testdata/$debezium
   started postgres
+  debezium_events connectors/postgres/testdata/$debezium "$port" "$dir/events.tsv"
+  mv "$dir/events.tsv" "connectors/postgres/testdata/$debezium/events.tsv"
+}
+
+# PostgreSQL 17 must give the same events as 15, which are the ones that are kept.
+record_postgres-17() {
+  started postgres-17
+  debezium_events connectors/postgres/testdata/$debezium $((port + 8)) "$dir/events-17.tsv"
+  diff <(lasting "connectors/postgres/testdata/$debezium/events.tsv") <(lasting "$dir/events-17.tsv") >"$dir/postgres-17.diff" ||
+    die "PostgreSQL 17 gives other events than 15: see $dir/postgres-17.diff"
+}
+
+# lasting FILE prints events without what is of the moment.
+lasting() { cut -f 2- "$1" | tr '\t' '\n' | jq -c 'walk(if type == "object" and has("ts_ms") and (.ts_ms | type) == "number" then del(.ts_ms, .ts_us, .ts_ns, .lsn, .txId, .sequence) else . end)'; }
+
+# debezium_events FOLDER PORT FILE runs the statements of a folder against Debezium and writes what it makes of them.
+debezium_events() {
+  local data=$1 port=$2 file=$3
   java_with "$here/debezium/pom.xml" "$here/debezium/Events.java"
   export PGHOST=127.0.0.1 PGPORT=$port PGUSER=postgres PGPASSWORD=weir
   psql -qX -c 'drop database if exists demo with (force)' -c 'create database demo'
@@ -96,16 +115,15 @@ database.password=weir
 database.dbname=demo
 slot.drop.on.stop=true
 EOF
-  rm -f "$dir/events.tsv"
-  launch "$dir" "$(id -un)" "${java[@]}" Events "$dir/postgres.properties" "$dir/events.tsv" .golden_end
-  await Debezium 60 "$dir" grep -q '"snapshot":"last"' "$dir/events.tsv"
+  rm -f "$file"
+  launch "$dir" "$(id -un)" "${java[@]}" Events "$dir/postgres.properties" "$file" .golden_end
+  await Debezium 60 "$dir" grep -q '"snapshot":"last"' "$file"
   statements insert.sql 2
   statements stream.sql
   psql -qX -c 'create table golden_end (id int primary key)' -c 'insert into golden_end values (1)'
   await "Debezium's last event" 60 "$dir/none" gone "$dir"
   rm -f "$dir/pid"
-  [ "$(wc -l <"$dir/events.tsv")" -ge 10 ] || die "only $(wc -l <"$dir/events.tsv") events came: $(tail -n 3 "$dir/log")"
-  mv "$dir/events.tsv" "$data/events.tsv"
+  [ "$(wc -l <"$file")" -ge 10 ] || die "only $(wc -l <"$file") events came: $(tail -n 3 "$dir/log")"
 }
 
 gone() { ! alive "$1"; }
@@ -196,7 +214,7 @@ fi
 
 mkdir -p "$dir"
 stop_all || true
-rm -rf "$dir"/{kafka,connect,postgres,opensearch,mysql,mariadb} # what an earlier run has left would be recorded too
+rm -rf "$dir"/{kafka,connect,postgres,postgres-17,opensearch,mysql,mariadb} # what an earlier run has left would be recorded too
 trap stop_all EXIT
 [ $# -gt 0 ] || set -- "${recorders[@]}"
 failed=()

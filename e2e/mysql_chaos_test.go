@@ -86,7 +86,7 @@ func kills(few int) int {
 	return few
 }
 
-// digest gives the number and the hash of lines in any order.
+// digest sorts lines and gives their number and hash.
 func digest(lines []string) string {
 	slices.Sort(lines)
 	return fmt.Sprintf("%d rows %x", len(lines), sha256.Sum256([]byte(strings.Join(lines, "\n"))))
@@ -150,9 +150,20 @@ func TestSysbenchSurvivesKills(t *testing.T) {
 			got = append(got, fmt.Sprintf("%v\t%v\t%v\t%v", asInteger(row["id"]), asInteger(row["k"]), row["c"], pad))
 		}
 		if g, w := digest(got), digest(want); g != w {
-			t.Errorf("the log leaves %s, the table has %s", g, w)
+			t.Errorf("the log leaves %s, the table has %s; only in the log: %.500q, only in the table: %.500q", g, w, without(got, want), without(want, got))
 		}
 	})
+}
+
+// without gives the lines of a that b does not have; both are sorted.
+func without(a, b []string) []string {
+	var out []string
+	for _, line := range a {
+		if _, there := slices.BinarySearch(b, line); !there {
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 func asInteger(v any) string {

@@ -42,13 +42,14 @@ func shared(t *testing.T) services {
 	return s
 }
 
-// node is one `weir start` in a process of its own.
+// node is one `weir start` in a process of its own, or one `weir connect`.
 type node struct {
 	t    *testing.T
 	bin  string
 	dir  string // holds data/ and log
 	base int    // first of its four ports
 	args []string
+	file string // of weir connect: its configuration; "": weir start
 	cmd  *exec.Cmd
 	done chan error // gives the process's end, once
 }
@@ -92,8 +93,11 @@ func (n *node) launch() {
 		n.t.Fatal(err)
 	}
 	defer log.Close()
-	args := append([]string{"start", "--data", filepath.Join(n.dir, "data"), "--port-base", fmt.Sprint(n.base)}, n.args...)
-	n.cmd = exec.Command(n.bin, args...)
+	args := []string{"start", "--data", filepath.Join(n.dir, "data"), "--port-base", fmt.Sprint(n.base)}
+	if n.file != "" {
+		args = []string{"connect", "--config", n.file, "--connect", strings.TrimPrefix(n.connect(), "http://"), "--console", strings.TrimPrefix(n.console(), "http://")}
+	}
+	n.cmd = exec.Command(n.bin, append(args, n.args...)...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)

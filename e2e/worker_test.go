@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// newWorker makes a `weir connect` on the log of another node, with a Java worker's file; it is not started yet.
+func newWorker(t *testing.T, kafka *node, group string, args ...string) *node {
+	t.Helper()
+	n := &node{t: t, bin: kafka.bin, dir: t.TempDir(), base: freePorts(t, 4), args: args}
+	n.file = filepath.Join(n.dir, "connect-distributed.properties")
+	const converter = "org.apache.kafka.connect.storage.StringConverter"
+	text := fmt.Sprintf("bootstrap.servers=%s\ngroup.id=%s\nkey.converter=%s\nvalue.converter=%s\n"+
+		"config.storage.topic=%[2]s-configs\noffset.storage.topic=%[2]s-offsets\nstatus.storage.topic=%[2]s-status\n"+
+		"config.storage.replication.factor=3\noffset.storage.replication.factor=3\nstatus.storage.replication.factor=3\n"+
+		"offset.flush.interval.ms=200\nplugin.path=/usr/share/java\n", kafka.kafka(), group, converter, converter)
+	if err := os.WriteFile(n.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		n.kill()
+		if t.Failed() {
+			t.Logf("the worker's log:\n%s", n.log())
+		}
+	})
+	return n
+}
+
+// appendLines writes lines FROM to TO, the last excluded, to the end of a file.
+func appendLines(t *testing.T, path string, from, to int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := from; i < to; i++ {
+		if _, err := fmt.Fprintf(f, "line %d\n", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// distinctLines waits until a file holds lines 0 to count, each at least once and no other.
+func distinctLines(t *testing.T, path string, count int) {
+	t.Helper()
+	eventually(t, 60*time.Second, func() (bool, string) {
+		seen := map[string]bool{}
+		for _, line := range linesOf(path) {
+			seen[line] = true
+		}
+		for i := range count {
+			if !seen[fmt.Sprintf("line %d", i)] {
+				return false, fmt.Sprintf("%d of %d lines, line %d is missing", len(seen), count, i)
+			}
+		}
+		if len(seen) != count {
+			t.Fatalf("%d distinct lines of %d: some that nobody wrote", len(seen), count)
+		}
+		return true, ""
+	})
+}
+
+// TestWorkerOnAnotherKafka runs weir's worker on a log elsewhere, with kills of both: no line is lost, and a worker that
+// was killed is back at once, without waiting for the session of its earlier life.
+func TestWorkerOnAnotherKafka(t *testing.T) {
+	kafka := startNode(t, shared(t))
+	w := newWorker(t, kafka, "workers")
+	w.start()
+	in, out := filepath.Join(w.dir, "in.txt"), filepath.Join(w.dir, "out.txt")
+	appendLines(t, in, 0, 1000)
+	w.apply("in", map[string]string{"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector", "file": in, "topic": "lines"})
+	w.apply("out", map[string]string{"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "file": out, "topics": "lines"})
+	distinctLines(t, out, 1000)
+	if code, body := kafka.get(kafka.connect() + "/connectors"); code != http.StatusOK || strings.TrimSpace(body) != "[]" {
+		t.Errorf("the node's own worker tells of %d %s", code, body)
+	}
+	for round := 1; round < 4; round++ {
+		appendLines(t, in, round*1000, (round+1)*1000)
+		w.kill()
+		began := time.Now()
+		w.start()
+		if took := time.Since(began); took > 5*time.Second { // a session lasts six
+			t.Errorf("ready %v after a kill", took)
+		}
+	}
+	kafka.kill()
+	appendLines(t, in, 4000, 5000)
+	kafka.start()
+	distinctLines(t, out, 5000)
+	w.stop(15 * time.Second)
+	said, err := kafka.weir("group", "describe", "workers", "-o", "json")
+	if err != nil || !strings.Contains(said, "Empty") && !strings.Contains(said, `"members": []`) {
+		t.Errorf("the group after the worker's end: %v %s", err, said)
+	}
+}
+
+// TestSecondWorkerIsRefused: a worker whose group has a live member ends with status 1 and names it; the one that is
+// there goes on. When that one is frozen for longer than its session, a worker that waits takes over, and the frozen one
+// writes nothing when it wakes up.
+func TestSecondWorkerIsRefused(t *testing.T) {
+	kafka := startNode(t, shared(t))
+	first := newWorker(t, kafka, "workers", "--set", "connect.connect.group.wait.ms=-1")
+	first.start()
+	in := filepath.Join(first.dir, "in.txt")
+	appendLines(t, in, 0, 100)
+	config := map[string]string{"connector.class": "file-source", "file": in, "topic": "lines"}
+	first.apply("in", config)
+
+	refused := newWorker(t, kafka, "workers", "--set", "connect.connect.group.wait.ms=0")
+	refused.launch()
+	select {
+	case err := <-refused.done:
+		refused.cmd = nil
+		if log := refused.log(); err == nil || !strings.Contains(log, first.connect()+"/") || !strings.Contains(log, "group.id") {
+			t.Errorf("a second worker ended with %v\n%s", err, log)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("a second worker runs")
+	}
+	if got := first.status("in"); !got.running(1) {
+		t.Errorf("the first worker was disturbed: %+v", got)
+	}
+
+	second := newWorker(t, kafka, "workers", "--set", "connect.connect.group.wait.ms=-1")
+	second.launch()
+	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, func() (bool, string) {
+		code, body := second.get(second.console() + "/readyz")
+		return code == http.StatusOK, body
+	})
+	eventually(t, 20*time.Second, func() (bool, string) {
+		got := second.status("in")
+		return got.running(1), fmt.Sprintf("%+v", got)
+	})
+	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, func() (bool, string) {
+		code, body := first.get(first.console() + "/readyz")
+		return code == http.StatusServiceUnavailable && strings.Contains(body, second.connect()+"/"), fmt.Sprint(code, body)
+	})
+	if code, body := first.put("in", config); code != http.StatusServiceUnavailable {
+		t.Errorf("the worker that has lost its group takes a configuration: %d %s", code, body)
+	}
+	appendLines(t, in, 100, 200)
+	eventually(t, 20*time.Second, func() (bool, string) {
+		lines := strings.Count(kafka.kcat("", "-q", "-C", "-t", "lines", "-o", "beginning", "-e"), "\n")
+		return lines == 200, fmt.Sprintf("%d lines, want 200: each once", lines)
+	})
+	second.stop(15 * time.Second)
+	eventually(t, 20*time.Second, func() (bool, string) {
+		code, body := first.get(first.console() + "/readyz")
+		return code == http.StatusOK && first.status("in").running(1), fmt.Sprint(code, body)
+	})
+}
+
+// TestInternalTopicsAreChecked: a config topic of two partitions, or one that is not compacted, is refused as Java does.
+func TestInternalTopicsAreChecked(t *testing.T) {
+	kafka := startNode(t, shared(t))
+	for group, create := range map[string][]string{
+		"wide":  {"--partitions", "2", "--config", "cleanup.policy=compact"},
+		"short": {"--partitions", "1", "--config", "cleanup.policy=delete"},
+	} {
+		if said, err := kafka.weir(append([]string{"topic", "create", group + "-configs"}, create...)...); err != nil {
+			t.Fatal(said)
+		}
+		w := newWorker(t, kafka, group)
+		w.launch()
+		select {
+		case err := <-w.done:
+			w.cmd = nil
+			if log := w.log(); err == nil || !strings.Contains(log, group+"-configs") || !strings.Contains(log, "1 partition") && !strings.Contains(log, "set it to compact") {
+				t.Errorf("%s: ended with %v\n%s", group, err, log)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: the worker runs", group)
+			w.kill()
+		}
+	}
+}

@@ -2,8 +2,9 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
@@ -14,140 +15,323 @@ import (
 	"github.com/weirlog/weir/connectors/mysql/schema"
 )
 
-// snapshotRun reads structures and rows once, at one view of the server's data. It is the thinnest that works: each
-// table comes whole, and one that is cut short begins again.
+// snapshotRun reads structures and then rows once, at one view of the server's data. Tables are read in the order of their
+// names, rows in that of their primary key, so that a table's name and a key tell how far it is.
+//
+// One row is always held back, since its marker (last of the table, last of all) is known only when the next has come.
 type snapshotRun struct {
-	conn     *client.Conn
+	conn     *client.Conn // whose transaction is the view
+	lockConn *client.Conn // holds off writers; nil: nobody does
 	position binlog.Offset
-	tables   []*schema.Table // still to read
-	micros   int64
+	micros   int64 // when it began, in whole seconds as Debezium's
+
+	changes []schema.Change // whose events are still to be given
+	millis  int64           // when they were written into the history
+
+	tables    []*schema.Table // still to read, the current one first
+	started   bool            // the first table is begun
+	resumeKey []string        // the current table's last key of an earlier run
+	rows      *rowReader
+	table     *tableRead // nil before its SELECT is sent
+	held      []byte     // the row held back
+	heldOf    *tableRead
+	heldFirst bool // it is the first of its table
+	given     uint64
+	marked    connect.OffsetMap // the last mark's
 }
 
-func (r *snapshotRun) close() error { return r.conn.Close() }
-
-// progress is the offset with which the snapshot goes on in another run.
-func (r *snapshotRun) progress() connect.OffsetMap { return nil }
-
-// openSnapshot takes the position and the structures under a lock, and a view of that moment.
-func (t *task) openSnapshot(ctx context.Context, _ connect.OffsetMap, rows bool) (*snapshotRun, error) {
-	conn, err := t.settings.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	run := &snapshotRun{conn: conn, micros: time.Now().UnixMicro()}
-	for _, statement := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "FLUSH TABLES WITH READ LOCK", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
-		if _, err := execute(ctx, conn, statement); err != nil {
-			return nil, fmt.Errorf("begin the snapshot: %w", err)
-		}
-	}
-	if run.position, err = t.positionNow(ctx, conn); err != nil {
-		return nil, err
-	}
-	if err := t.structures(ctx, run); err != nil {
-		return nil, err
-	}
-	if _, err := execute(ctx, conn, "UNLOCK TABLES"); err != nil {
-		return nil, fmt.Errorf("begin the snapshot: %w", err)
-	}
-	if !rows {
-		run.tables = nil
-	}
-	return run, nil
+// tableRead is the reading of one table.
+type tableRead struct {
+	tab     *table
+	selects []int // the columns that are asked for
+	order   []*schema.Column
+	key     []int    // of order: where in the row
+	last    []string // the last given row's key; nil: none
+	lastRow []byte   // the last given row of this batch
+	first   bool     // no row has come yet
+	source  connect.Value
+	shared  string // the marker of source; it serves all rows of a batch
 }
 
-// positionNow reads where the binlog ends.
-func (t *task) positionNow(ctx context.Context, conn *client.Conn) (binlog.Offset, error) {
-	var o binlog.Offset
-	statement := "SHOW BINARY LOG STATUS"
-	if t.settings.dialect == binlog.MariaDB {
-		statement = "SHOW MASTER STATUS"
+// progress is the offset with which the snapshot goes on in another run; nil: from its beginning.
+func (r *snapshotRun) progress() connect.OffsetMap { return r.marked }
+
+// unlock lets writers go on.
+func (r *snapshotRun) unlock() {
+	if r.lockConn != nil {
+		_ = r.lockConn.Close() // its locks end with it
+		r.lockConn = nil
 	}
-	r, err := oneOf(ctx, conn, statement)
-	if err != nil || len(r) < 4 {
-		return o, fmt.Errorf("read the binlog's position: %w", err)
-	}
-	o.File = r[0]
-	if o.Pos, err = strconv.ParseUint(r[1], 10, 64); err != nil {
-		return o, err
-	}
-	if t.settings.dialect == binlog.MariaDB {
-		if r, err = oneOf(ctx, conn, "SELECT @@global.gtid_binlog_pos"); err == nil {
-			o.GTIDs = r[0]
-		}
-		return o, err
-	}
-	if len(r) > 4 {
-		o.GTIDs = r[4]
-	}
-	return o, nil
 }
 
-// structures reads the captured tables' structures and writes them into the history.
-func (t *task) structures(ctx context.Context, run *snapshotRun) error {
-	all, err := tableNames(ctx, run.conn)
-	if err != nil {
-		return err
+// close ends the view and the locks.
+func (r *snapshotRun) close() error {
+	r.unlock()
+	if r.conn == nil {
+		return nil
 	}
-	catalog := t.newCatalog()
-	position := append(run.position.Append(nil), connect.OffsetEntry{Name: keySnapshot, Value: connect.BoolValue(true)})
-	var records []schema.HistoryRecord
-	for _, id := range all {
-		if !t.settings.takesTable(id) {
-			continue
-		}
-		r, err := oneOf(ctx, run.conn, "SHOW CREATE TABLE "+quoted(id))
-		if err != nil {
-			return err
-		}
-		model, err := catalog.FromCreate(id, r[1])
-		if err != nil {
-			return err
-		}
-		catalog.Put(model)
-		c := schema.Change{Type: schema.ChangeCreate, Database: id.Database, ID: id, Table: model, DDL: r[1]}
-		records = append(records, c.Record(t.batch.Partition, position, time.Now().UnixMilli()))
-		if t.settings.Snapshots(id.String()) {
-			run.tables = append(run.tables, model)
-		}
-		t.stats.progress.Add(1)
-	}
-	t.setCatalog(catalog)
-	return t.history.write(context.WithoutCancel(ctx), records)
+	return r.conn.Close()
 }
 
-// stepSnapshot reads the next table.
+// stepSnapshot puts events and rows into the batch until it is full or ctx ends. done tells that all are given.
 func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 	r := t.run
-	if len(r.tables) == 0 {
-		return true, nil
+	if r.rows != nil {
+		r.rows.release()
 	}
+	defer func() {
+		if t.batch.Len() > 0 || r.marked == nil && err == nil {
+			t.markSnapshot()
+		}
+		t.holdRow()
+	}()
+	at := &sourceAt{at: &binlog.At{File: r.position.File, Start: r.position.Pos}, micros: r.micros, snapshot: "true"}
+	for ; len(r.changes) > 0 && !t.full(); r.changes = r.changes[1:] {
+		if t.settings.schemaChanges {
+			t.schemaChange(&r.changes[0], at, r.millis)
+		}
+	}
+	for !t.full() && (r.rows == nil || r.rows.held < t.maxBytes) {
+		if len(r.tables) == 0 {
+			t.giveHeld(nil)
+			t.log.Info("snapshot complete", "rows", r.given, "offset", text(r.position))
+			return true, nil
+		}
+		if r.table == nil {
+			if err := t.startTable(); err != nil {
+				return false, err
+			}
+		}
+		row, err := r.rows.row(ctx, t.rowDeadline())
+		switch {
+		case errors.Is(err, errNoRow):
+			return false, nil
+		case err != nil:
+			return false, t.readFault(err)
+		case row == nil:
+			t.endTable()
+		default:
+			t.giveHeld(r.table)
+			r.held, r.heldOf, r.heldFirst = row, r.table, r.table.first
+			r.table.first = false
+		}
+	}
+	return false, nil
+}
+
+// rowDeadline is until when to wait for a row: not at all once there is something to give and nothing more has come.
+func (t *task) rowDeadline() time.Time {
+	if t.batch.Len() > 0 {
+		return time.Now().Add(rowPatience)
+	}
+	return time.Time{}
+}
+
+// rowPatience is how long rows wait for company.
+const rowPatience = 5 * time.Millisecond
+
+// readFault tells what to do about an error in the middle of a table. Where its structure has changed since the view began,
+// the rest is read on another view.
+func (t *task) readFault(err error) error {
+	err = fmt.Errorf("read %s: %w", t.run.table.tab.id, err)
+	switch codeOf(err) {
+	case errTableChanged, errNoSuchTable, errNoSuchColumn, errNoSuchKey:
+		return connect.Retry(t.settings.pause(), err)
+	}
+	return err
+}
+
+// markSnapshot puts a resume point behind the rows given: the row held back is not one of them.
+func (t *task) markSnapshot() {
+	r := t.run
+	of := r.table
+	if r.held != nil {
+		of = r.heldOf
+	}
+	switch {
+	case of != nil:
+		of.remember()
+		r.marked = r.offset(&of.tab.id, of.last)
+	case r.started && len(r.tables) > 0:
+		r.marked = r.offset(&r.tables[0].ID, r.resumeKey)
+	default:
+		r.marked = r.offset(nil, nil)
+	}
+	t.batch.Mark(r.marked, false)
+}
+
+// remember copies the key of the last row that was given.
+func (of *tableRead) remember() {
+	if of.lastRow == nil || of.key == nil {
+		return
+	}
+	fields, err := splitRow(of.lastRow, nil)
+	of.lastRow = nil
+	if err != nil {
+		return // it has been decoded already
+	}
+	picked := make([][]byte, len(of.key))
+	for i, at := range of.key {
+		picked[i] = fields[at]
+	}
+	of.last = keptKey(of.order, picked)
+}
+
+// holdRow copies the row held back, since the batch's buffers will go, and forgets what lives in the batch.
+func (t *task) holdRow() {
+	r := t.run
+	if r.held != nil {
+		r.held = append([]byte(nil), r.held...)
+	}
+	for _, of := range []*tableRead{r.table, r.heldOf} {
+		if of != nil {
+			of.shared = ""
+		}
+	}
+}
+
+// giveHeld puts the row held back into the batch; next is the table of the row that follows it, nil for none.
+func (t *task) giveHeld(next *tableRead) {
+	r := t.run
+	if r.held == nil {
+		return
+	}
+	marker := "true"
+	switch last := next != r.heldOf; {
+	case next == nil:
+		marker = "last"
+	case r.given == 0:
+		marker = "first"
+	case last:
+		marker = "last_in_data_collection"
+	case r.heldFirst:
+		marker = "first_in_data_collection"
+	}
+	t.giveRow(r.heldOf, r.held, marker)
+	r.heldOf.lastRow = r.held
+	r.held, r.heldOf = nil, nil
+	r.given++
+	t.stats.rows.Add(1)
+}
+
+func (t *task) giveRow(of *tableRead, row []byte, marker string) {
+	values, err := of.decode(row, &t.batch.Arena)
+	if err != nil {
+		t.batch.Fault(&of.tab.Table, row, err)
+		return
+	}
+	r := t.run
+	if of.shared != marker {
+		of.shared = marker
+		of.source = t.sourceBlock(of.tab, &sourceAt{at: &binlog.At{File: r.position.File, Start: r.position.Pos}, micros: r.micros, snapshot: marker})
+	}
+	t.batch.Read(&of.tab.Table, &debezium.Change{Key: t.keyOf(of.tab, values), After: t.structOf(of.tab, values), Source: of.source, NowNanos: time.Now().UnixNano()})
+}
+
+// decode makes the values of a row's columns.
+func (of *tableRead) decode(row []byte, a *debezium.Arena) ([]connect.Value, error) {
+	columns := of.tab.columns
+	values := a.Take(len(columns))
+	for _, i := range of.selects {
+		if len(row) == 0 {
+			return nil, errors.New("a row has too few fields")
+		}
+		if row[0] == 0xFB {
+			row = row[1:]
+			continue
+		}
+		n, size, ok := lengthAt(row)
+		if !ok || n > len(row)-size {
+			return nil, errors.New("a row ends within a field")
+		}
+		field := row[size : size+n : size+n]
+		row = row[size+n:]
+		if columns[i].codec == nil {
+			continue
+		}
+		var err error
+		if values[i], err = columns[i].codec.Text(field, a); err != nil {
+			return nil, err
+		}
+	}
+	if len(row) > 0 {
+		return nil, errors.New("a row has too many fields")
+	}
+	return values, nil
+}
+
+// startTable asks for the rows of the first of the tables.
+func (t *task) startTable() error {
+	r := t.run
 	model := r.tables[0]
 	tab, err := t.newTable(model, nil)
 	if err != nil {
-		return false, err
+		return err
 	}
-	result, err := execute(context.WithoutCancel(ctx), r.conn, "SELECT * FROM "+quoted(model.ID))
-	if err != nil {
-		return false, fmt.Errorf("read %s: %w", model.ID, err)
-	}
-	at := binlog.At{File: r.position.File, Start: r.position.Pos}
-	for i := range result.RowNumber() {
-		out := t.batch.Arena.Take(len(tab.columns))
-		for k := range out {
-			text, err := result.GetString(i, k)
-			if null, _ := result.IsNull(i, k); err != nil || null || tab.columns[k].codec == nil {
-				continue
-			}
-			if out[k], err = tab.columns[k].codec.Text([]byte(text), &t.batch.Arena); err != nil {
-				return false, fmt.Errorf("read %s: %w", model.ID, err)
+	of := &tableRead{tab: tab, order: readOrder(model), first: true, last: r.resumeKey}
+	var list []string
+	for i := range model.Columns {
+		c := &model.Columns[i]
+		inKey := -1
+		for k := range of.order {
+			if of.order[k] == c {
+				inKey = k
 			}
 		}
-		t.batch.Read(&tab.Table, &debezium.Change{Key: t.keyOf(tab, out), After: t.structOf(tab, out), NowNanos: time.Now().UnixNano(),
-			Source: t.sourceBlock(tab, &sourceAt{at: &at, micros: r.micros, snapshot: "true"})})
-		t.stats.rows.Add(1)
+		if tab.columns[i].codec == nil && inKey < 0 {
+			continue
+		}
+		name := quoteName(c.Name)
+		if codec := tab.columns[i].codec; codec != nil {
+			name = codec.Select(name)
+		}
+		of.selects = append(of.selects, i)
+		list = append(list, name)
 	}
-	r.tables = r.tables[1:]
-	offset := append(r.position.Append(nil), connect.OffsetEntry{Name: keySnapshot, Value: connect.StringValue("INITIAL")})
-	t.batch.Mark(offset, false)
-	return len(r.tables) == 0, nil
+	for _, c := range of.order {
+		for at, i := range of.selects {
+			if &model.Columns[i] == c {
+				of.key = append(of.key, at)
+			}
+		}
+	}
+	if len(list) == 0 {
+		list = []string{"1"} // each row is an empty struct
+		of.selects = nil
+	}
+	if r.rows == nil {
+		r.rows = newRowReader(r.conn)
+	}
+	r.table, r.started, r.resumeKey = of, true, nil
+	t.log.Debug("reading a table", "table", model.ID.String(), "behind", of.last)
+	return r.rows.query(selectSQL(model, of, list))
+}
+
+// selectSQL is the statement for a table's rows, or for those behind the last key. The index is named because the order is
+// that of the rows themselves, which the server would rather sort.
+func selectSQL(model *schema.Table, of *tableRead, list []string) string {
+	sql := "SELECT " + strings.Join(list, ", ") + " FROM " + quoted(model.ID)
+	if len(of.order) == 0 {
+		return sql
+	}
+	if !model.KeyIsUnique {
+		sql += " FORCE INDEX (PRIMARY)"
+	}
+	if where, ok := behind(of.order, of.last); ok {
+		sql += " WHERE " + where
+	}
+	var names []string
+	for _, c := range of.order {
+		names = append(names, quoteName(c.Name))
+	}
+	return sql + " ORDER BY " + strings.Join(names, ", ")
+}
+
+// endTable goes on to the next table.
+func (t *task) endTable() {
+	r := t.run
+	t.log.Debug("table read", "table", r.table.tab.id.String())
+	r.tables, r.table = r.tables[1:], nil
+	t.stats.tables.Store(int64(len(r.tables)))
+	t.stats.progress.Add(1)
 }

@@ -36,7 +36,7 @@ type rowsRun struct {
 func (t *task) stepStream(ctx context.Context) error {
 	defer func() {
 		if t.batch.Unmarked() {
-			t.mark(false)
+			t.mark()
 		}
 	}()
 	if len(t.rows.rest) > 0 {
@@ -76,19 +76,20 @@ func (t *task) event(ctx context.Context, event binlog.Event) error {
 	case *binlog.Rows:
 		return t.takeRows(e)
 	case *binlog.Commit:
+		if e.Kind == binlog.RolledBack {
+			t.undone(&e.At, "a transaction was rolled back after it was logged for the sake of tables without transactions: records of its other rows stay")
+		}
 		t.open = nil
-		t.markLazily(true)
+		t.batchChanged()
 	case *binlog.Query:
 		return t.query(ctx, e)
 	case *binlog.Heartbeat:
 		t.stats.behindMillis.Store(0)
 		if t.open == nil {
-			t.mark(false)
+			t.mark()
 		}
 	case *binlog.Rotate:
-		if t.open == nil {
-			t.markLazily(false)
-		}
+		t.batchChanged()
 	}
 	return nil
 }
@@ -170,14 +171,16 @@ func (t *task) giveRows() {
 		}
 		r.done++
 		if t.batch.Changed() {
-			t.mark(false)
+			t.mark()
 		}
 	}
 }
 
+// batchChanged counts a change and marks now and then: a resume point costs a GTID set's text, so that one serves several
+// small transactions. The batch's end has its own.
 func (t *task) batchChanged() {
 	if t.batch.Changed() {
-		t.mark(false)
+		t.mark()
 	}
 }
 
@@ -190,7 +193,7 @@ func (t *task) position() binlog.Offset {
 }
 
 // mark puts a resume point behind the records so far.
-func (t *task) mark(endsTxn bool) { t.markAt(t.position(), endsTxn) }
+func (t *task) mark() { t.markAt(t.position(), t.open == nil) }
 
 func (t *task) markAt(o binlog.Offset, endsTxn bool) {
 	t.batch.MarkWith(maxOffsetEntries, func(entries []connect.OffsetEntry) []connect.OffsetEntry {
@@ -198,26 +201,33 @@ func (t *task) markAt(o binlog.Offset, endsTxn bool) {
 	}, endsTxn)
 }
 
-// markLazily is mark where there is something to mark: a resume point costs a GTID set's text, so that one serves several
-// small transactions; the batch's end has its own.
-func (t *task) markLazily(endsTxn bool) {
-	if t.batchChanged(); !t.batch.Unmarked() && endsTxn {
-		return
-	}
-}
-
 // query handles a statement.
 func (t *task) query(ctx context.Context, q *binlog.Query) error {
-	if q.Kind == binlog.Change {
-		if !t.settings.takesDatabase(q.Database) {
-			return nil
+	switch q.Kind {
+	case binlog.Change:
+		if f := t.settings.history.filter; t.settings.takesDatabase(q.Database) && (f == nil || !f.Match(strings.TrimSpace(q.SQL))) {
+			return q.Unreadable()
 		}
-		return q.Unreadable()
+	case binlog.RollbackTo:
+		t.undone(&q.At, "rows of a transaction were undone to a savepoint after they were logged, beside tables without transactions: their records stay")
+	case binlog.Savepoint, binlog.XACommit:
+	case binlog.XARollback:
+		t.undone(&q.At, "a prepared XA transaction was rolled back after its rows were given: their records stay")
+	case binlog.Statement:
+		return t.structural(ctx, q)
 	}
-	if q.Kind != binlog.Statement {
-		t.batchChanged()
-		return nil
-	}
+	t.batchChanged()
+	return nil
+}
+
+// undone tells of rows that the server has undone after it had logged them.
+func (t *task) undone(at *binlog.At, what string) {
+	t.stats.undone.Add(1)
+	t.log.Warn(what, "at", fmt.Sprint(at.File, ":", at.Start))
+}
+
+// structural handles a statement that may change a structure.
+func (t *task) structural(ctx context.Context, q *binlog.Query) error {
 	t.half = true
 	if err := t.statement(ctx, q); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -250,9 +251,9 @@ func (s *settings) inspectTables(ctx context.Context, conn *client.Conn, i *insp
 	return nil
 }
 
-// tableNames gives the base tables that the user can see.
+// tableNames gives the base tables that the user can see, in the order of their names' bytes.
 func tableNames(ctx context.Context, conn *client.Conn) ([]schema.TableID, error) {
-	rows, err := rowsOf(ctx, conn, "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' ORDER BY table_schema, table_name")
+	rows, err := rowsOf(ctx, conn, "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'")
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +261,7 @@ func tableNames(ctx context.Context, conn *client.Conn) ([]schema.TableID, error
 	for i, r := range rows {
 		out[i] = schema.TableID{Database: r[0], Name: r[1]}
 	}
+	slices.SortFunc(out, func(a, b schema.TableID) int { return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Name, b.Name)) })
 	return out, nil
 }
 

@@ -194,7 +194,7 @@ func (t *task) beat(ctx context.Context) error {
 		}
 	}
 	t.heartbeat.Beat(&t.batch, t.shared)
-	t.mark(false)
+	t.mark()
 	return nil
 }
 

@@ -77,7 +77,8 @@ type task struct {
 
 // gauges are what Stats reads beside everything else.
 type gauges struct {
-	progress, rows, unparsed  atomic.Uint64
+	progress, rows            atomic.Uint64
+	unparsed, undone          atomic.Uint64
 	tables, snapshot          atomic.Int64
 	connected, unknown        atomic.Int64
 	behindMillis, behindBytes atomic.Int64
@@ -270,6 +271,7 @@ func (t *task) Stats() connect.Stats {
 		{Name: "snapshot_rows", Value: float64(g.rows.Load())},
 		{Name: "snapshot_tables_remaining", Value: float64(g.tables.Load())},
 		{Name: "unparsed_statements", Value: float64(g.unparsed.Load())},
+		{Name: "undone_transactions", Value: float64(g.undone.Load())},
 		{Name: "unknown_tables", Value: float64(g.unknown.Load())},
 	}}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlog/weir/connectors/debezium"
 	"github.com/weirlog/weir/connectors/mysql/binlog"
 	"github.com/weirlog/weir/connectors/mysql/schema"
+	"github.com/weirlog/weir/connectors/mysql/value"
 )
 
 // The server's bits of sql_mode that decide how a statement is read.
@@ -18,14 +19,18 @@ const (
 )
 
 func statementOf(q *binlog.Query) schema.Statement {
-	return schema.Statement{Database: q.Database, Text: q.SQL, AnsiQuotes: q.Vars.SQLMode&modeAnsiQuotes != 0, NoBackslash: q.Vars.SQLMode&modeNoBackslash != 0}
+	text := value.UTF8(schema.CollationCharset(uint64(q.Vars.Client)), q.SQL)
+	return schema.Statement{Database: q.Database, Text: text, AnsiQuotes: q.Vars.SQLMode&modeAnsiQuotes != 0, NoBackslash: q.Vars.SQLMode&modeNoBackslash != 0}
 }
 
 // structureChanged writes what a statement changed into the history, which must be durable before a row of the new
 // structure is returned, then gives the records of the schema change topic.
 func (t *task) structureChanged(ctx context.Context, q *binlog.Query, changes []schema.Change) error {
 	clear(t.mapped)
+	// The restart point before the statement, but for its place: that is behind it, so that a task which starts right before
+	// the statement does not recover it and then meets it again.
 	before := t.stream.Before()
+	before.File, before.Pos = q.File, q.End
 	position := before.Append(nil)
 	var records []schema.HistoryRecord
 	now := time.Now().UnixMilli()
@@ -41,7 +46,7 @@ func (t *task) structureChanged(ctx context.Context, q *binlog.Query, changes []
 		}
 	}
 	t.stats.progress.Add(1)
-	at := &sourceAt{at: &q.At, txn: txnOf(q)}
+	at := &sourceAt{at: &q.At, txn: &openTxn{gtid: q.GTID, micros: int64(q.OriginalMicros)}}
 	for i := range changes {
 		c := &changes[i]
 		if t.settings.schemaChanges && t.recorded(c) {
@@ -62,6 +67,8 @@ func (t *task) recorded(c *schema.Change) bool {
 	switch {
 	case !c.Recorded(), h.filter != nil && h.filter.Match(c.DDL):
 		return false
+	case c.Database == "": // of the server itself
+		return true
 	case h.onlyTables && c.ID != (schema.TableID{}):
 		return t.settings.takesTable(c.ID)
 	case h.onlyTables, h.onlyDatabase:
@@ -72,7 +79,7 @@ func (t *task) recorded(c *schema.Change) bool {
 
 // schemaChange appends a record of the schema change topic.
 func (t *task) schemaChange(c *schema.Change, at *sourceAt, millis int64) {
-	value := t.format.ChangeValue(t.sourceOf(c.Database, c.ID.Name, at), c, millis)
+	event := t.format.ChangeValue(t.sourceOf(c.Database, c.SourceTable, at), c, millis)
 	t.batch.Append(connect.Record{Topic: debezium.SanitizeTopic(t.settings.Prefix), Partition: 0, Timestamp: connect.NoTimestamp, Headers: t.batch.Headers,
-		Key: connect.DataOf(t.changeSchemas.Key, schema.ChangeKey(c.Database)), Value: connect.DataOf(t.changeSchemas.Value, value)})
+		Key: connect.DataOf(t.changeSchemas.Key, schema.ChangeKey(c.Database)), Value: connect.DataOf(t.changeSchemas.Value, event)})
 }

@@ -67,15 +67,16 @@ type sourceAt struct {
 
 // sourceBlock makes the source block of a change of a table.
 func (t *task) sourceBlock(tab *table, from *sourceAt) connect.Value {
-	return t.sourceOf(tab.id.Database, tab.id.Name, from)
+	return t.sourceOf(tab.id.Database, &tab.id.Name, from)
 }
 
-func (t *task) sourceOf(database, name string, from *sourceAt) connect.Value {
+// sourceOf makes the source block of a change in a database; a nil name is null.
+func (t *task) sourceOf(database string, name *string, from *sourceAt) connect.Value {
 	v := t.batch.Arena.Take(sourceFields)
 	copy(v, t.template)
 	v[debezium.SourceDB] = connect.StringValue(database)
-	if name != "" {
-		v[sourceTable] = connect.StringValue(name)
+	if name != nil {
+		v[sourceTable] = connect.StringValue(*name)
 	}
 	micros := from.micros
 	if micros == 0 {

@@ -323,7 +323,8 @@ func (n *nodeConfig) connectDefaults() {
 		"group.id": "weir", "config.storage.topic": "weir-configs", "offset.storage.topic": "weir-offsets", "status.storage.topic": "weir-status",
 		"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
 		"connect.scratch.dir":   filepath.Join(n.dir, "scratch"),
-		"connect.group.wait.ms": "-1", // another worker of the group must not keep the log from being served
+		"connect.group.wait.ms": "-1",    // another worker of the group must not keep the log from being served
+		"session.timeout.ms":    "30000", // nobody waits to take over from this worker, so a stall need not end its tasks
 	} {
 		if n.connect[k] == "" {
 			n.connect[k] = v

@@ -120,10 +120,7 @@ func (w *Worker) Topics(name string) ([]string, error) {
 	if !w.cfg.TopicTracking {
 		return nil, &Error{403, "Topic tracking is disabled."}
 	}
-	if _, err := w.existing(name); err != nil {
-		return nil, err
-	}
-	return w.statuses.topicsOf(name), nil
+	return w.statuses.topicsOf(name), nil // of one that does not exist, Java answers an empty list too
 }
 
 // ResetTopics empties that list.
@@ -303,9 +300,6 @@ func (w *Worker) Delete(ctx context.Context, name string) error {
 // SetTarget pauses, resumes or stops a connector.
 func (w *Worker) SetTarget(ctx context.Context, name string, target Target) error {
 	if _, ok := w.lookup(name); !ok {
-		if target == TargetStopped {
-			return notFound("Connector %s not found", name)
-		}
 		return notFound("Unknown connector %s", name)
 	}
 	return w.change(ctx, func(ctx context.Context) ([]entry, error) {
@@ -323,8 +317,8 @@ func (w *Worker) SetTarget(ctx context.Context, name string, target Target) erro
 // Restart restarts a connector's own life and, with includeTasks, its tasks; with onlyFailed only what is FAILED. When
 // either is set the status is returned in which what is restarted reads RESTARTING; otherwise it is nil.
 func (w *Worker) Restart(ctx context.Context, name string, includeTasks, onlyFailed bool) (*Status, error) {
-	if _, err := w.existing(name); err != nil {
-		return nil, err
+	if _, ok := w.lookup(name); !ok {
+		return nil, notFound("Unknown connector: %s", name)
 	}
 	before, err := w.Status(name)
 	if err != nil && (includeTasks || onlyFailed) {
@@ -349,12 +343,12 @@ func (w *Worker) Restart(ctx context.Context, name string, includeTasks, onlyFai
 
 // RestartTask restarts one task.
 func (w *Worker) RestartTask(_ context.Context, name string, task int) error {
-	e, err := w.existing(name)
-	if err != nil {
-		return err
+	e, ok := w.lookup(name)
+	if !ok {
+		return notFound("Unknown connector: %s", name)
 	}
 	if task < 0 || task >= len(e.tasks) {
-		return notFound("Task %s not found", TaskID{name, task})
+		return notFound("Unknown task: %s", TaskID{name, task})
 	}
 	w.unitsMu.Lock()
 	defer w.unitsMu.Unlock()
@@ -362,5 +356,5 @@ func (w *Worker) RestartTask(_ context.Context, name string, task int) error {
 		u.tasks[task].restart()
 		return nil
 	}
-	return notFound("Task %s not found", TaskID{name, task})
+	return notFound("Unknown task: %s", TaskID{name, task})
 }

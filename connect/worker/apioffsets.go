@@ -94,7 +94,7 @@ func (w *Worker) AlterOffsets(ctx context.Context, name string, entries []Offset
 		return "", err
 	}
 	if e.wanted() != TargetStopped || len(e.tasks) > 0 || w.running(name) {
-		return "", badRequest("Connectors must be in the STOPPED state before their offsets can be altered. This can be done for the specified connector by issuing a 'PUT' request to the '/connectors/%s/stop' endpoint", name)
+		return "", badRequest("Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified connector by issuing a 'PUT' request to the '/connectors/%s/stop' endpoint", name)
 	}
 	c := w.connector(e.config["connector.class"])
 	if c == nil {

@@ -41,7 +41,8 @@ type Config struct {
 	TopicCreation   bool
 	TopicTracking   bool
 	TopicReset      bool
-	UnknownIsError  bool     // config.unknown=error
+	UnknownIsError  bool // config.unknown=error
+	Overrides       overridePolicy
 	Notes           []string // one line for each key that Java knows, that is set, and that has no effect here
 
 	TaskMemoryBytes int64
@@ -116,6 +117,8 @@ func workerFields() []connect.Field {
 		num("connect.task.restart.backoff.max.ms", 300000, 1, "Longest delay before an automatic restart."),
 		str("connect.scratch.dir", "", "Folder in which tasks get scratch folders."),
 		num("connect.scratch.max.bytes", 1<<30, 0, "Bytes that one task's scratch folder may hold."),
+		str("connector.client.config.override.policy", "All", "Which client settings connectors may set: All, None, Principal or Allowlist."),
+		str("connector.client.config.override.allowlist", "", "Those that Allowlist lets them set."),
 		eos, seal,
 		prefix("key.converter."), prefix("value.converter."), prefix("header.converter."), prefix("config.providers"),
 		prefix("producer."), prefix("consumer."), prefix("admin."), prefix("config.storage."), prefix("offset.storage."),
@@ -141,6 +144,10 @@ func ParseConfig(props map[string]string) (Config, []string, error) {
 	}
 	notes, refused := javaKeys(props)
 	faults = append(faults, refused...)
+	overrides, err := parseOverridePolicy(props)
+	if err != nil {
+		faults = append(faults, err)
+	}
 	warnings := unknownWorkerKeys(fields, props)
 	if s.String("config.unknown") == "error" {
 		for _, w := range warnings {
@@ -148,7 +155,7 @@ func ParseConfig(props map[string]string) (Config, []string, error) {
 		}
 	}
 	c := Config{
-		Props: props, GroupID: s.String("group.id"), Notes: notes,
+		Props: props, GroupID: s.String("group.id"), Notes: notes, Overrides: overrides,
 		Session: s.Millis("session.timeout.ms"), Rebalance: s.Millis("rebalance.timeout.ms"), GroupWait: s.Millis("connect.group.wait.ms"),
 		FlushInterval: s.Millis("offset.flush.interval.ms"), FlushTimeout: s.Millis("offset.flush.timeout.ms"),
 		ShutdownTimeout: s.Millis("task.shutdown.graceful.timeout.ms"), AbandonAfter: leaveLimit + closeLimit + time.Second,

@@ -9,20 +9,8 @@ import (
 // changing what is written or who may reach it, and then it is refused.
 type javaKey struct {
 	name   string
-	note   string                   // why it has no effect; "" if nobody needs to know
-	refuse func(value string) error // nil: never
-}
-
-// refuseUnless refuses every value but those, each of which means what is done here anyway.
-func refuseUnless(instead string, fine ...string) func(string) error {
-	return func(value string) error {
-		for _, f := range fine {
-			if strings.EqualFold(value, f) {
-				return nil
-			}
-		}
-		return fmt.Errorf("%q is not supported; %s", value, instead)
-	}
+	note   string // why it has no effect; "" if nobody needs to know
+	refuse string // what to do instead, of one that is refused
 }
 
 // javaWorkerKeys are those that workerFields has not. Client settings are core/kafka's.
@@ -44,13 +32,9 @@ func javaWorkerKeys() []javaKey {
 		{name: "inter.worker.signature.algorithm"}, {name: "inter.worker.verification.algorithms"},
 		{name: "rest.advertised.listener"}, {name: "access.control.allow.origin", note: noteRest},
 		{name: "access.control.allow.methods", note: noteRest}, {name: "response.http.headers.config", note: noteRest},
-		{name: "admin.listeners", refuse: refuseUnless("/admin is served on listeners, remove the key")},
-		{name: "rest.extension.classes", refuse: refuseUnless(
-			"no extension is loaded, and one may be what keeps others out: listen on 127.0.0.1 behind a proxy that authenticates, and remove the key")},
-		{name: "connector.client.config.override.policy", refuse: refuseUnless(
-			"connectors may override client settings, which is All; remove the key or set it to All", "All",
-			"org.apache.kafka.connect.connector.policy.AllConnectorClientConfigOverridePolicy")},
-		{name: "connector.client.config.override.allowlist", note: "has no effect: the policy is All"},
+		{name: "admin.listeners", refuse: "/admin is served on listeners, remove the key"},
+		{name: "rest.extension.classes", refuse: "no extension is loaded, and one may be what keeps others out: " +
+			"listen on 127.0.0.1 behind a proxy that authenticates, and remove the key"},
 		{name: "offset.storage.file.filename", note: "has no effect: offsets are kept in offset.storage.topic"},
 		{name: "metric.reporters", note: noteMetrics}, {name: "metrics.recording.level"}, {name: "metrics.num.samples"},
 		{name: "metrics.sample.window.ms"}, {name: "auto.include.jmx.reporter"},
@@ -64,10 +48,8 @@ func javaKeys(props map[string]string) (notes []string, refused []error) {
 		if value == "" {
 			continue
 		}
-		if k.refuse != nil {
-			if err := k.refuse(value); err != nil {
-				refused = append(refused, fmt.Errorf("%s: %w", k.name, err))
-			}
+		if k.refuse != "" {
+			refused = append(refused, fmt.Errorf("%s is not supported: %s", k.name, k.refuse))
 		}
 		if k.note != "" {
 			notes = append(notes, k.name+": "+k.note)

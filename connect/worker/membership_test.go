@@ -216,7 +216,7 @@ func TestJavaWorkerKeys(t *testing.T) {
 		t.Errorf("heartbeat %v of a session of 900 ms", cfg.Heartbeat)
 	}
 	for key, value := range map[string]string{"exactly.once.source.support": "enabled", "rest.extension.classes": "a.B", "admin.listeners": "http://:1",
-		"connector.client.config.override.policy": "None", "listeners": "https://127.0.0.1:1"} {
+		"connector.client.config.override.policy": "com.example.Mine", "listeners": "https://127.0.0.1:1"} {
 		if _, _, err := parse(map[string]string{key: value}); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s=%s: %v", key, value, err)
 		}
@@ -227,5 +227,29 @@ func TestJavaWorkerKeys(t *testing.T) {
 	}
 	if _, _, err := parse(map[string]string{"heartbeat.intervall.ms": "1", "config.unknown": "error"}); err == nil {
 		t.Error("config.unknown=error takes an unknown key")
+	}
+}
+
+// TestOverridePolicy: what connectors may set is what the worker's policy says, in validation and when they run.
+func TestOverridePolicy(t *testing.T) {
+	const java = "org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy"
+	for _, c := range []struct{ policy, allow, key, refused string }{
+		{"", "", "linger.ms", ""}, {"All", "", "linger.ms", ""}, {"None", "", "linger.ms", "None"}, {java, "", "sasl.mechanism", "None"},
+		{"principal", "", "sasl.mechanism", ""}, {"Principal", "", "linger.ms", "Principal"},
+		{"Allowlist", "batch.size, linger.ms", "linger.ms", ""}, {"Allowlist", "batch.size", "linger.ms", "Allowlist"},
+	} {
+		p, err := parseOverridePolicy(map[string]string{"connector.client.config.override.policy": c.policy, "connector.client.config.override.allowlist": c.allow})
+		if err != nil {
+			t.Errorf("%s: %v", c.policy, err)
+		}
+		if err := p.check("producer.override.", c.key); (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s %s: %v", c.policy, c.key, err)
+		}
+	}
+	c := newCluster(t)
+	w := c.startWith(map[string]string{"connector.client.config.override.policy": "None"}, (&memorySource{total: 1, batch: 1}).connector())
+	_, err := w.Create(context.Background(), "src", map[string]string{"connector.class": "memory-source", "producer.override.linger.ms": "1"}, "")
+	if err == nil || !strings.Contains(err.Error(), "producer.override.linger.ms") {
+		t.Errorf("a connector that overrides was made: %v", err)
 	}
 }

@@ -110,7 +110,8 @@ type Definition struct {
 	Width         string   `json:"width"`
 	DisplayName   string   `json:"display_name"`
 	Dependents    []string `json:"dependents"`
-	Order         int      `json:"order"`
+	Order         int      `json:"order"` // as Kafka Connect 3 calls it; tools read it
+	OrderInGroup  int      `json:"order_in_group"`
 }
 
 // Value is what validation says of one key, in the shape of Kafka Connect's ConfigValueInfo.

@@ -181,8 +181,12 @@ func (w *Worker) clientProps(config map[string]string, role kafka.Role) (map[str
 		return nil, fmt.Errorf("resolve references of the worker: %w", err)
 	}
 	props := kafka.Overlay(resolved, role.String()+".")
+	prefix := role.String() + ".override."
 	for k, v := range config {
-		if rest, ok := strings.CutPrefix(k, role.String()+".override."); ok {
+		if rest, ok := strings.CutPrefix(k, prefix); ok {
+			if err := w.cfg.Overrides.check(prefix, rest); err != nil {
+				return nil, err
+			}
 			props[rest] = v
 		}
 	}

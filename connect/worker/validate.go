@@ -24,7 +24,7 @@ func (w *Worker) Validate(ctx context.Context, class string, config map[string]s
 	}
 	given := config["connector.class"]
 	if given == "" {
-		return Validation{}, badRequest("Connector config %v contains no connector type", sortedPairs(w.masked(config, config)))
+		return Validation{}, badRequest("Connector config %s contains no connector type", javaMap(w.masked(config, config)))
 	}
 	if c := w.connector(class); c == nil || w.connector(given) != c {
 		if class != given {
@@ -105,13 +105,14 @@ func (v *Validation) fault(key, msg string) {
 	v.Configs = append(v.Configs, ConfigInfo{Value: Value{Name: key, Recommended: []string{}, Errors: []string{msg}, Visible: true}})
 }
 
-func sortedPairs(m map[string]string) []string {
+// javaMap prints a map as Java does, its keys in order.
+func javaMap(m map[string]string) string {
 	out := make([]string, 0, len(m))
 	for k, v := range m {
 		out = append(out, k+"="+v)
 	}
 	sort.Strings(out)
-	return out
+	return "{" + strings.Join(out, ", ") + "}"
 }
 
 // validation gathers fields and results by key, in the order in which the fields came.
@@ -243,6 +244,8 @@ func (w *Worker) validateConverters(v *validation, config map[string]string) {
 		switch {
 		case errors.As(err, &bad) && bad.Field != "":
 			v.fault(role+"."+bad.Field, bad.Err)
+		case errors.Is(err, convert.ErrUnknownClass):
+			v.fault(role, fmt.Errorf("Invalid value %s for configuration %s: Class %[1]s could not be found.", class, role)) //nolint:staticcheck // Java's sentence
 		case err != nil:
 			v.fault(role, err)
 		}
@@ -364,6 +367,7 @@ func definition(f *connect.Field, index int) *Definition {
 	if d.Order == 0 {
 		d.Order = index + 1
 	}
+	d.OrderInGroup = d.Order
 	if f.Secret && f.Type == connect.TypeString {
 		d.Type = string(connect.TypePassword)
 	}
@@ -373,7 +377,10 @@ func definition(f *connect.Field, index int) *Definition {
 // checkConfig refuses a configuration that validation finds fault with, as Kafka Connect words it.
 func (w *Worker) checkConfig(ctx context.Context, config map[string]string) error {
 	if config["connector.class"] == "" {
-		return badRequest("Connector config %v contains no connector type", sortedPairs(w.masked(config, config)))
+		return badRequest("Connector config %s contains no connector type", javaMap(w.masked(config, config)))
+	}
+	if class := config["connector.class"]; w.connector(class) == nil {
+		return badRequest("%s", w.unknownClass(class))
 	}
 	v, err := w.validate(ctx, config)
 	if err != nil {

@@ -261,7 +261,9 @@ func tableNames(ctx context.Context, conn *client.Conn) ([]schema.TableID, error
 	for i, r := range rows {
 		out[i] = schema.TableID{Database: r[0], Name: r[1]}
 	}
-	slices.SortFunc(out, func(a, b schema.TableID) int { return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b schema.TableID) int {
+		return cmp.Or(cmp.Compare(a.Database, b.Database), cmp.Compare(a.Name, b.Name))
+	})
 	return out, nil
 }
 

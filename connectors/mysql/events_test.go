@@ -198,12 +198,9 @@ func TestLostPositions(t *testing.T) {
 		r := newRunner(d, d.config()).open()
 		r.records(1)
 		r.close()
-		d.exec("INSERT INTO t VALUES (2)", "FLUSH BINARY LOGS")
-		logs := d.rows("SHOW BINARY LOGS")
-		for len(logs) > 1 { // MariaDB keeps what a session still reads, and sees late that ours has gone
-			d.exec("PURGE BINARY LOGS TO '" + logs[len(logs)-1][0] + "'")
-			logs = d.rows("SHOW BINARY LOGS")
-		}
+		d.exec("INSERT INTO t VALUES (2)")
+		file := r.stored.Get("file").Str()
+		r.stored = binlog.Offset{File: file[:len(file)-6] + "000000", Pos: 4}.Append(nil) // as if the server had deleted it
 		r.open()
 		if err := r.loud(); !strings.Contains(err.Error(), "when_needed") {
 			t.Errorf("error %v", err)

@@ -63,6 +63,11 @@ type server struct {
 
 func start(t *testing.T) *server {
 	t.Helper()
+	return startWith(t, connectors())
+}
+
+func startWith(t *testing.T, list []connect.Connector) *server {
+	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ClusterID("cluster-1"))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +81,7 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := worker.Open(cfg, worker.Deps{Connectors: connectors(), Version: "9.9", Commit: "abc", LogLevel: &slog.LevelVar{}})
+	w, err := worker.Open(cfg, worker.Deps{Connectors: list, Version: "9.9", Commit: "abc", LogLevel: &slog.LevelVar{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,11 +207,11 @@ func TestConnectorsLifeThroughTheAPI(t *testing.T) {
 	s.want("POST", "/connectors/c/restart?includeTasks=true", "", 202, `{"name":"c","connector":{"state":"RESTARTING","worker_id":"127.0.0.1:8083","version":"1.2"},"tasks":[{"id":0,"state":"RESTARTING","worker_id":"127.0.0.1:8083","version":"1.2"}],"type":"source"}`)
 	s.eventually("GET", "/connectors/c/status", "", 200, strings.ReplaceAll(status, "a b", "c"))
 	s.want("POST", "/connectors/c/tasks/0/restart", "", 204, ``)
-	s.want("POST", "/connectors/c/tasks/5/restart", "", 404, `{"error_code":404,"message":"Task c-5 not found"}`)
+	s.want("POST", "/connectors/c/tasks/5/restart", "", 404, `{"error_code":404,"message":"Unknown task: c-5"}`)
 	s.want("PUT", "/connectors/c/pause", "", 202, ``)
 	s.eventually("GET", "/connectors/c/status", "", 200, strings.ReplaceAll(strings.ReplaceAll(status, "a b", "c"), "RUNNING", "PAUSED"))
 	s.want("PATCH", "/connectors/c/offsets", `{"offsets":[{"partition":{"f":"x"},"offset":{"p":1}}]}`, 400,
-		`{"error_code":400,"message":"Connectors must be in the STOPPED state before their offsets can be altered. This can be done for the specified connector by issuing a 'PUT' request to the '/connectors/c/stop' endpoint"}`)
+		`{"error_code":400,"message":"Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified connector by issuing a 'PUT' request to the '/connectors/c/stop' endpoint"}`)
 	s.want("PUT", "/connectors/c/stop", "", 204, ``)
 	s.eventually("GET", "/connectors/c/status", "", 200, `{"name":"c","connector":{"state":"STOPPED","worker_id":"127.0.0.1:8083","version":"1.2"},"tasks":[],"type":"source"}`)
 	s.want("PATCH", "/connectors/c/offsets", `{"offsets":[]}`, 400, `{"error_code":400,"message":"Partitions / offsets need to be provided for an alter offsets request"}`)
@@ -222,8 +227,8 @@ func TestConnectorsLifeThroughTheAPI(t *testing.T) {
 	for _, path := range []string{"/pause", "/resume"} {
 		s.want("PUT", "/connectors/c"+path, "", 404, `{"error_code":404,"message":"Unknown connector c"}`)
 	}
-	s.want("PUT", "/connectors/c/stop", "", 404, `{"error_code":404,"message":"Connector c not found"}`)
-	s.want("POST", "/connectors/c/restart", "", 404, `{"error_code":404,"message":"Connector c not found"}`)
+	s.want("PUT", "/connectors/c/stop", "", 404, `{"error_code":404,"message":"Unknown connector c"}`)
+	s.want("POST", "/connectors/c/restart", "", 404, `{"error_code":404,"message":"Unknown connector: c"}`)
 	s.want("GET", "/connectors", "", 200, `["a b"]`)
 }
 
@@ -246,7 +251,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"POST", "/connectors", `{"name":"x","config":{"connector.class":"idle","count":"many"}}`, 400, `{"error_code":400,"message":"` + invalid + `"}`},
 		{"PUT", "/connectors/x/config", `{"name":"y","connector.class":"idle","path":"p"}`, 400, `{"error_code":400,"message":"Connector name configuration (y) doesn't match connector name in the URL (x)"}`},
-		{"POST", "/connectors", `{"name":"x","config":{"path":"p"}}`, 400, `{"error_code":400,"message":"Connector config [name=x path=p] contains no connector type"}`},
+		{"POST", "/connectors", `{"name":"x","config":{"path":"p"}}`, 400, `{"error_code":400,"message":"Connector config {name=x, path=p} contains no connector type"}`},
 		{"POST", "/connectors", `{"name":"  ","config":{}}`, 400, `{"error_code":400,"message":"Invalid connector name: must not be empty"}`},
 		{"PUT", "/connector-plugins/other/config/validate", `{"connector.class":"idle"}`, 400, `{"error_code":400,"message":"Included connector type idle does not match request type other"}`},
 		{"GET", "/connector-plugins/other/config", "", 404, `{"error_code":404,"message":"Unknown plugin other."}`},
@@ -281,7 +286,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%d %s, Allow %q", status, b, h.Get("Allow"))
 	}
 	status, b, _ := s.do("POST", "/connectors", `{"name":"x","config":{"connector.class":"nonsense"}}`)
-	if status != 500 || !strings.Contains(b, "Failed to find any class that implements Connector and which name matches nonsense, available connectors are: idle = com.example.IdleSourceConnector") {
+	if status != 400 || !strings.Contains(b, "Failed to find any class that implements Connector and which name matches nonsense, available connectors are: idle = com.example.IdleSourceConnector") {
 		t.Errorf("an unknown class: %d %s", status, b)
 	}
 }
@@ -308,7 +313,7 @@ func TestPluginsAndValidate(t *testing.T) {
 		configs[c.Value.Name] = c
 	}
 	path, _ := json.Marshal(configs["path"])
-	if !same(string(path), `{"definition":{"name":"path","type":"STRING","required":true,"default_value":null,"importance":"HIGH","documentation":"Where.","group":"Idle","width":"NONE","display_name":"path","dependents":[],"order":`+fmt.Sprint(configs["path"].Definition.Order)+`},"value":{"name":"path","value":null,"recommended_values":[],"errors":["Missing required configuration \"path\" which has no default value."],"visible":true}}`) {
+	if !same(string(path), `{"definition":{"name":"path","type":"STRING","required":true,"default_value":null,"importance":"HIGH","documentation":"Where.","group":"Idle","width":"NONE","display_name":"path","dependents":[],"order":`+fmt.Sprint(configs["path"].Definition.Order)+`,"order_in_group":`+fmt.Sprint(configs["path"].Definition.Order)+`},"value":{"name":"path","value":null,"recommended_values":[],"errors":["Missing required configuration \"path\" which has no default value."],"visible":true}}`) {
 		t.Errorf("path: %s", path)
 	}
 	if c := configs["tasks.max"]; c.Definition == nil || *c.Definition.DefaultValue != "1" || c.Definition.Type != "INT" {

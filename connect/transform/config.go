@@ -142,6 +142,9 @@ func (b *builder) settings(prefix string, kind Kind) (*class, *connect.Settings)
 		results[0].Errors = append(results[0].Errors, fmt.Sprintf("Invalid value %s for configuration %stype: no %s has this class", own["type"], prefix, kind))
 	}
 	for _, r := range results {
+		for i, text := range r.Errors { // the key as the user has to write it
+			r.Errors[i] = strings.Replace(text, fmt.Sprintf("configuration %q", r.Name), fmt.Sprintf("configuration %q", prefix+r.Name), 1)
+		}
 		r.Name = prefix + r.Name
 		ok = ok && len(r.Errors) == 0
 		b.results = append(b.results, r)

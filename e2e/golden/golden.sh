@@ -213,6 +213,8 @@ if [ "${1:-}" = --one ]; then
 fi
 
 mkdir -p "$dir"
+exec 9>"$dir/lock"
+flock -n 9 || die "another run is at work in $dir"
 stop_all || true
 rm -rf "$dir"/{kafka,connect,postgres,postgres-17,opensearch,mysql,mariadb} # what an earlier run has left would be recorded too
 trap stop_all EXIT
@@ -221,7 +223,7 @@ failed=()
 for name in "$@"; do
   declare -F "record_$name" >/dev/null || die "unknown recorder $name: there are ${recorders[*]}"
   began=$SECONDS
-  if "$0" --one "$name" </dev/null; then
+  if "$0" --one "$name" </dev/null 9>&-; then
     say "recorded $name ($((SECONDS - began)) s)"
   else
     failed+=("$name")

@@ -2,7 +2,7 @@
 
 rest.py CONNECT REQUESTS
 
-A request is [METHOD, PATH, BODY] with a body of any JSON, a text that is sent as it is, or none; one
+Documentation in an answer is left out: it is the peer's text. A request is [METHOD, PATH, BODY] with a body of any JSON, a text that is sent as it is, or none; one
 with a fourth element is repeated until the answer has that text in it. Of an answer the status, the
 Location and the body are kept.
 """
@@ -25,6 +25,13 @@ def ask(base, method, path, body):
         return answer.status, answer.headers.get("Location"), answer.read().decode()
 
 
+def plain(value):
+    """The answer without prose."""
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items() if key not in ("documentation", "display_name")}
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
 def main():
     base, path = sys.argv[1:]
     with open(path, encoding="utf-8") as file:
@@ -34,8 +41,9 @@ def main():
         end = time.monotonic() + 60
         while True:
             status, location, text = ask(base, method, path, body)
-            # A worker whose connectors have just changed answers 409 until it has settled.
-            if status != 409 and (not until or until[0] in text):
+            # A worker whose connectors have just changed answers so until it has settled.
+            settled = status != 409 or "momentarily" not in text and "rebalance" not in text
+            if settled and (not until or until[0] in text):
                 break
             if time.monotonic() > end:
                 sys.exit(f"{method} {path}: {status} {text}")
@@ -48,7 +56,7 @@ def main():
         if location:
             answer["location"] = location.replace(base, "")
         try:
-            answer["answer"] = json.loads(text) if text else None
+            answer["answer"] = plain(json.loads(text)) if text else None
         except ValueError:
             answer["text"] = text
         out.append(answer)

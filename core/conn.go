@@ -222,7 +222,7 @@ func (c *conn) serve(f frame) error {
 	}
 	if req.Key == keyProduce {
 		select {
-		case <-c.b.store.Room(): // closed, unless tail memory or the log is used up until the next flush
+		case <-c.b.store.Room(len(f.bytes)): // closed, unless tail memory, the log or the disk has too much to do
 		case <-c.b.ended:
 		}
 	}

@@ -30,6 +30,7 @@ func (s *Store) putLocked(l *Log, f *frame) (body []byte, ticket Ticket, err err
 		return nil, 0, s.noRoom()
 	}
 	body = s.open.add(f)
+	s.queuedBytes += size
 	ticket = s.open.number
 	if f.kind == frameAppend {
 		b := Batch(body)
@@ -190,6 +191,9 @@ func (s *Store) complete(r *round, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.durable.Store(uint64(r.number))
+	s.queuedBytes -= r.takenBytes
+	r.takenBytes = 0
+	s.relieve()
 	if s.opts.Sync == SyncGroup {
 		s.synced = r.number
 	}

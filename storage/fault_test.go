@@ -195,7 +195,7 @@ func TestFailureOfTheWriteAheadLogEndsTheStore(t *testing.T) {
 			if err := s.Flush(testNow); !errors.Is(err, ErrStoreFailed) {
 				t.Fatalf("flush after the failure: %v", err)
 			}
-			if _, ok := <-s.Room(); ok {
+			if _, ok := <-s.Room(1); ok {
 				t.Fatal("Room holds back")
 			}
 		})
@@ -276,7 +276,7 @@ func TestFullDisk(t *testing.T) {
 	if taken == 0 || completed != taken || s.Err() != nil {
 		t.Fatalf("%d taken, %d durable, store: %v", taken, completed, s.Err())
 	}
-	<-s.Room() // appends must get to see the error
+	<-s.Room(1) // appends must get to see the error
 	want = readAll(t, l)
 	disk.Inject(nil)
 	if err := s.Flush(testNow); err != nil {
@@ -422,7 +422,7 @@ func appendDurably(t testing.TB, s *Store, l *Log, batch []byte) {
 	for {
 		a, err := l.Append(batch, 0, testNow)
 		if errors.Is(err, ErrBusy) {
-			<-s.Room()
+			<-s.Room(1)
 			continue
 		}
 		if err != nil {
@@ -438,6 +438,16 @@ func appendDurably(t testing.TB, s *Store, l *Log, batch []byte) {
 	}
 }
 
+// isOpen says that nobody has to wait.
+func isOpen(room <-chan struct{}) bool {
+	select {
+	case <-room:
+		return true
+	default:
+		return false
+	}
+}
+
 // TestRoom: memory in use up to the limit holds connections back until a flush; twice the limit refuses.
 func TestRoom(t *testing.T) {
 	opts := testOptions(vfs.NewMem())
@@ -447,17 +457,9 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := openTestLog(t, s, LogConfig{})
-	isOpen := func(room <-chan struct{}) bool {
-		select {
-		case <-room:
-			return true
-		default:
-			return false
-		}
-	}
 	var room <-chan struct{}
 	for heldBack, refused := false, false; !refused; {
-		if room = s.Room(); !isOpen(room) {
+		if room = s.Room(1); !isOpen(room) {
 			heldBack = true
 		} else if heldBack || s.Stats().TailBytes >= 4<<10 {
 			t.Fatalf("room at %d bytes", s.Stats().TailBytes)
@@ -474,8 +476,48 @@ func TestRoom(t *testing.T) {
 	if err := s.Flush(testNow); err != nil {
 		t.Fatal(err)
 	}
-	if !isOpen(room) || !isOpen(s.Room()) {
+	if !isOpen(room) || !isOpen(s.Room(1)) {
 		t.Fatal("no room after a flush")
+	}
+}
+
+// TestLargeAppendsWaitForTheDisk: while the disk has enough to do, Room holds back who has much to append, and nobody else.
+func TestLargeAppendsWaitForTheDisk(t *testing.T) {
+	opts := testOptions(vfs.NewMem())
+	opts.QueueBytes = 4 << 10
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := openTestLog(t, s, LogConfig{})
+	for i := range 5 {
+		if !isOpen(s.Room(smallBytes)) {
+			t.Fatalf("no room after %d batches", i)
+		}
+		if _, err := l.Append(testBatch{valueBytes: 1000}.build(), 0, testNow); err != nil {
+			t.Fatal(err)
+		}
+		if s.queuedBytes >= opts.QueueBytes {
+			break
+		}
+	}
+	room := s.Room(smallBytes)
+	if isOpen(room) || !isOpen(s.Room(smallBytes-1)) {
+		t.Fatal("large appends may go on, or small ones may not")
+	}
+	commitAll(t, s)
+	if !isOpen(room) || !isOpen(s.Room(smallBytes)) || s.queuedBytes != 0 {
+		t.Fatalf("%d bytes wait after a commit", s.queuedBytes)
+	}
+	for range 5 {
+		if _, err := l.Append(testBatch{valueBytes: 1000}.build(), 0, testNow); err != nil {
+			t.Fatal(err)
+		}
+	}
+	room = s.Room(smallBytes)
+	s.fail(errors.New("broken"))
+	if !isOpen(room) || !isOpen(s.Room(smallBytes)) {
+		t.Fatal("the end of the store lets nobody go")
 	}
 }
 

@@ -45,6 +45,7 @@ type Options struct {
 	WALFileBytes int64 // size of a write-ahead file, default 32 MiB; a batch must fit one
 	WALFiles     int   // most write-ahead files, default: enough for twice TailBytes
 	RoundBytes   int   // a round is closed beyond this, default 16 MiB
+	QueueBytes   int64 // while so much waits for the disk, Room holds large appends back, default 4 MiB
 	TailBytes    int64 // batches kept in memory until flushed, over all logs, default 64 MiB; twice that is refused
 	OpenFiles    int   // segment files kept open, default 512
 
@@ -68,6 +69,7 @@ const (
 	defaultWALFile    = 32 << 20
 	defaultRound      = 16 << 20
 	defaultTail       = 64 << 20
+	defaultQueue      = 4 << 20
 	defaultOpenFiles  = 512
 	defaultFewFiles   = 32
 	defaultDirect     = 256 << 10
@@ -86,6 +88,7 @@ func (o *Options) SetDefaults() {
 	setDefault(&o.WALFileBytes, defaultWALFile)
 	setDefault(&o.RoundBytes, defaultRound)
 	setDefault(&o.TailBytes, defaultTail)
+	setDefault(&o.QueueBytes, defaultQueue)
 	setDefault(&o.WALFiles, int(2*o.TailBytes/max(o.WALFileBytes, 1))+4)
 	setDefault(&o.OpenFiles, defaultOpenFiles)
 	setDefault(&o.fewFiles, defaultFewFiles)

@@ -80,10 +80,11 @@ func saltCRC(salt uint64) uint32 {
 
 // round gathers frames. The bytes of its chunks never move: tails refer to them.
 type round struct {
-	number Ticket
-	chunks [][]byte // in order; the first begins with room for the header
-	bytes  int64    // of frames
-	frames uint32
+	number     Ticket
+	chunks     [][]byte // in order; the first begins with room for the header
+	bytes      int64    // of frames
+	takenBytes int64    // of frames when it was sealed; 0 once it is complete
+	frames     uint32
 
 	expectedBytes  int // of the whole round, a guess
 	nextChunkBytes int

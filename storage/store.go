@@ -51,7 +51,9 @@ type Store struct {
 	ready       []func()        // completions for the next Commit to return
 	dirty       []*Log          // logs with frames since the last capture
 	byNumber    map[uint64]*Log // during replay only
-	room        chan struct{}
+	room        chan struct{}   // nil: nobody waits
+	queueRoom   chan struct{}   // likewise
+	queuedBytes int64           // of frames whose rounds are not complete
 	diskFull    bool
 	hardState   []byte
 	stateTicket Ticket // its round
@@ -254,20 +256,43 @@ func (s *Store) fail(reason error) {
 	signal(s.wake)
 }
 
-// Room returns a channel that is closed when there is room for appends, as it is as a rule. A connection waits on it
-// before it reads on. It is closed too when the store ends or the disk is full: then Append says so.
-func (s *Store) Room() <-chan struct{} {
+// Room returns a channel that is closed when there is room for an append of so many bytes, as it is as a rule. A connection waits on it
+// before it reads on. It is closed too when the store ends or the disk is full: then Append says so. Large appends wait also while
+// Options.QueueBytes wait for the disk, so that small ones, which don't, need not wait long behind them.
+func (s *Store) Room(sizeBytes int) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.holdsBack() {
-		return s.noWait
+	switch {
+	case s.holdsBack():
+		signal(s.wakeFlush)
+		return waitFor(&s.room)
+	case sizeBytes >= smallBytes && s.hasQueue():
+		return waitFor(&s.queueRoom)
 	}
-	if s.room == nil {
-		s.room = make(chan struct{})
-	}
-	signal(s.wakeFlush)
-	return s.room
+	return s.noWait
 }
+
+// smallBytes is the size from which on an append is large.
+const smallBytes = 64 << 10
+
+// waitFor returns the channel that the next release closes.
+func waitFor(c *chan struct{}) <-chan struct{} {
+	if *c == nil {
+		*c = make(chan struct{})
+	}
+	return *c
+}
+
+// release closes the channel, if somebody waits.
+func release(c *chan struct{}) {
+	if *c != nil {
+		close(*c)
+		*c = nil
+	}
+}
+
+// hasQueue says that large appends should wait for the disk. Called with mu held.
+func (s *Store) hasQueue() bool { return s.queuedBytes >= s.opts.QueueBytes && s.err == nil }
 
 // holdsBack says that appends should wait for a flush. Called with mu held.
 func (s *Store) holdsBack() bool {
@@ -277,9 +302,11 @@ func (s *Store) holdsBack() bool {
 
 // relieve lets those go on who wait for Room, if there is some. Called with mu held.
 func (s *Store) relieve() {
-	if s.room != nil && !s.holdsBack() {
-		close(s.room)
-		s.room = nil
+	if !s.holdsBack() {
+		release(&s.room)
+	}
+	if !s.hasQueue() {
+		release(&s.queueRoom)
 	}
 }
 

@@ -70,6 +70,7 @@ func (w *wal) admits(framesBytes, leaveBytes int64) bool {
 
 // seal promises r its room. The caller has seen admits for r's size.
 func (w *wal) seal(r *round) {
+	r.takenBytes = r.bytes
 	w.sealed = append(w.sealed, r)
 	w.left.take(r.bytes, w.fileBytes)
 }

@@ -27,11 +27,7 @@ func statementOf(q *binlog.Query) schema.Statement {
 // structure is returned, then gives the records of the schema change topic.
 func (t *task) structureChanged(ctx context.Context, q *binlog.Query, changes []schema.Change) error {
 	clear(t.mapped)
-	// The restart point before the statement, but for its place: that is behind it, so that a task which starts right before
-	// the statement does not recover it and then meets it again.
-	before := t.stream.Before()
-	before.File, before.Pos = q.File, q.End
-	position := before.Append(nil)
+	position := t.historyPosition(q).Append(nil)
 	var records []schema.HistoryRecord
 	now := time.Now().UnixMilli()
 	for i := range changes {
@@ -59,6 +55,19 @@ func (t *task) structureChanged(ctx context.Context, q *binlog.Query, changes []
 		}
 	}
 	return nil
+}
+
+// historyPosition is where a statement stands in the history: the restart point before it, but a little further, so that a
+// task which starts right before the statement does not recover it and then meets it again. Debezium has the place behind
+// the statement on MySQL, and on MariaDB one event of its transaction as done.
+func (t *task) historyPosition(q *binlog.Query) binlog.Offset {
+	o := t.stream.Before()
+	if t.settings.dialect == binlog.MariaDB {
+		o.Event = 1
+	} else {
+		o.File, o.Pos = q.File, q.End
+	}
+	return o
 }
 
 // recorded tells whether a change belongs into the history and the schema change topic.

@@ -90,8 +90,8 @@ type base struct {
 type members struct {
 	Voters    []int32 `json:"voters,omitempty"`
 	Learners  []int32 `json:"learners,omitempty"`
-	Outgoing  []int32 `json:"outgoing,omitempty"` // voters that a change under way will remove or demote
-	Next      []int32 `json:"next,omitempty"`     // of those, the ones that will be learners
+	Outgoing  []int32 `json:"outgoing,omitempty"`      // voters that a change under way will remove or demote
+	Next      []int32 `json:"learners_next,omitempty"` // of those, the ones that will be learners
 	AutoLeave bool    `json:"auto_leave,omitempty"`
 }
 

@@ -114,6 +114,8 @@ type Options struct {
 	Session         time.Duration // after so much silence a broker is to be fenced; a disk that hangs half as long makes this node silent. 0: 1 s
 	Rand            io.Reader     // of this start's name; nil: crypto/rand. (raft draws its timeouts from crypto/rand.)
 	Logger          *slog.Logger  // nil: none
+
+	hooks hooks
 }
 
 // segmentBytes bounds the log's segments, so that what lies before a snapshot is removed.
@@ -162,9 +164,9 @@ func newQuorum(o *Options) (*Quorum, error) {
 	}
 	return &Quorum{
 		store: o.Store, id: o.Node, maxBytes: o.MaxCommandBytes, snapshotEvery: o.SnapshotEvery, perPart: defaultPerPart,
-		send: o.Send, logger: o.Logger, tick: o.ElectionTimeout / electionTicks, session: o.Session,
+		hooks: o.hooks, send: o.Send, logger: o.Logger, tick: o.ElectionTimeout / electionTicks, session: o.Session,
 		name:    fmt.Sprintf("%d-%x", o.Node, binary.BigEndian.Uint64(salt[:])),
-		stalled: stalledOf(o.Store), admits: admitsOf(o.Store),
+		stalled: o.Store.Stalled, admits: o.Store.Admits,
 		now: o.Now, ticked: o.Now, outbox: make(map[int32][]byte), heard: make(map[int32]time.Time), proposals: make(map[string]proposal),
 		image: NewImage(),
 	}, nil

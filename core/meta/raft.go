@@ -49,7 +49,6 @@ type hooks struct {
 	forgetVote    bool // the state has no vote
 	forgetTerm    bool // a snapshot's term is lost
 	forgetCommit  bool // the commit is never put for its own sake
-	trustLog      bool // a sole voter takes all it has for committed
 	skipMembers   bool // a base has the members of the one before
 
 	onApply func(e *raftpb.Entry)
@@ -70,7 +69,7 @@ func (q *Quorum) replay() {
 func (q *Quorum) soleCommit() uint64 {
 	first := q.log.base().Index + 1
 	for _, e := range q.log.entries[q.log.state.Commit+1-first:] {
-		if e.GetType() != raftpb.EntryNormal && !q.hooks.trustLog {
+		if e.GetType() != raftpb.EntryNormal {
 			return e.GetIndex()
 		}
 	}
@@ -348,7 +347,8 @@ func (q *Quorum) Step(from int32, messages []byte, now time.Time) error {
 		if err := proto.Unmarshal(b[4:4+size], m); err != nil {
 			return fmt.Errorf("%w: %w", errMessage, err)
 		}
-		if m.GetFrom() != uint64(from) || m.GetTo() != uint64(q.id) {
+		isForwarded := m.GetType() == raftpb.MsgProp || m.GetType() == raftpb.MsgTransferLeader // in another's name
+		if m.GetFrom() != uint64(from) && !isForwarded || m.GetTo() != uint64(q.id) {
 			return fmt.Errorf("%w: from %d to %d", errMessage, m.GetFrom(), m.GetTo())
 		}
 		decoded = append(decoded, m)

@@ -1,0 +1,20 @@
+-- What there is when the snapshot is taken. One statement ends at a semicolon at the end of a line.
+create table plain (id int not null auto_increment, name varchar(50), qty int not null default 5, price decimal(10,2), at datetime(6), primary key (id));
+insert into plain (name, qty, price, at) values ('one', 1, 1.50, '2020-01-02 03:04:05.000006'), ('zwei', default, null, null), ('três', -7, 99999999.99, '1969-12-31 23:59:59');
+create table composite (a int not null, b varchar(20) not null, c text, primary key (b, a));
+insert into composite values (1, 'x', 'c'), (2, 'y', null);
+create table keyless (a int, b varchar(10));
+insert into keyless values (1, 'one'), (1, 'one'), (null, null);
+create table by_unique (a int not null, b int not null, c varchar(5), unique key ab (b, a));
+insert into by_unique values (1, 2, 'v');
+create table `Mixed Case` (`Id` int primary key, `a col` varchar(5), `ünï` varchar(5), `select` int);
+insert into `Mixed Case` values (1, 'a', 'ü', 3);
+create table labels (id int primary key, e enum('a','b,c','d''e') not null default 'a', s set('x','y','z'));
+insert into labels values (1, 'a', 'x,z'), (2, 'd''e', null);
+create table generated_cols (id int primary key, a int, v int generated always as (a + 1) virtual, s int generated always as (a * 2) stored);
+insert into generated_cols (id, a) values (1, 5);
+create table empty_table (id int primary key, v varchar(10));
+create table latin (id int primary key, v varchar(20), t text) default charset = latin1;
+insert into latin values (1, 'é€', 'ÿ');
+create table engine_myisam (id int primary key, v varchar(10)) engine = myisam;
+insert into engine_myisam values (1, 'm');

@@ -76,11 +76,11 @@ func (r *rowReader) query(sql string) error {
 	return err
 }
 
-// row gives the next row; nil when there are no more. It waits until the deadline or the end of ctx, then returns
-// [errNoRow].
-func (r *rowReader) row(ctx context.Context, deadline time.Time) ([]byte, error) {
+// row gives the next row; nil when there are no more. It waits for as long as patience, 0 for ever, or until the end of ctx,
+// then returns [errNoRow].
+func (r *rowReader) row(ctx context.Context, patience time.Duration) ([]byte, error) {
 	for {
-		body, err := r.packet(ctx, deadline)
+		body, err := r.packet(ctx, patience)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (r *rowReader) row(ctx context.Context, deadline time.Time) ([]byte, error)
 }
 
 // packet gives the body of the next packet, or of those that together are one row.
-func (r *rowReader) packet(ctx context.Context, deadline time.Time) ([]byte, error) {
+func (r *rowReader) packet(ctx context.Context, patience time.Duration) ([]byte, error) {
 	for {
 		have := r.buf[r.next:]
 		need := packetHead
@@ -133,7 +133,7 @@ func (r *rowReader) packet(ctx context.Context, deadline time.Time) ([]byte, err
 			}
 		}
 		r.room(need)
-		if err := r.fill(ctx, deadline); err != nil {
+		if err := r.fill(ctx, patience); err != nil {
 			return nil, err
 		}
 	}
@@ -160,17 +160,16 @@ func (r *rowReader) room(need int) {
 }
 
 // fill reads once.
-func (r *rowReader) fill(ctx context.Context, deadline time.Time) error {
+func (r *rowReader) fill(ctx context.Context, patience time.Duration) error {
 	for {
 		if ctx.Err() != nil {
 			return errNoRow
 		}
-		until := time.Now().Add(rowWaitSlice)
-		last := !deadline.IsZero() && !deadline.After(until)
-		if last {
-			until = deadline
+		slice, last := rowWaitSlice, false
+		if patience > 0 {
+			slice, last = patience, true
 		}
-		if err := r.conn.SetReadDeadline(until); err != nil {
+		if err := r.conn.SetReadDeadline(time.Now().Add(slice)); err != nil {
 			return err
 		}
 		n, err := r.conn.Read(r.buf[len(r.buf):cap(r.buf)])

@@ -37,6 +37,7 @@ type snapshotRun struct {
 	heldOf    *tableRead
 	heldFirst bool // it is the first of its table
 	given     uint64
+	now       int64             // when this batch was begun, in nanoseconds
 	marked    connect.OffsetMap // the last mark's
 }
 
@@ -79,6 +80,7 @@ func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 	if r.rows != nil {
 		r.rows.release()
 	}
+	r.now = time.Now().UnixNano()
 	defer func() {
 		if t.batch.Len() > 0 || r.marked == nil && err == nil {
 			t.markSnapshot()
@@ -102,7 +104,7 @@ func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 				return false, err
 			}
 		}
-		row, err := r.rows.row(ctx, t.rowDeadline())
+		row, err := r.rows.row(ctx, t.patience())
 		switch {
 		case errors.Is(err, errNoRow):
 			return false, nil
@@ -119,15 +121,14 @@ func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// rowDeadline is until when to wait for a row: not at all once there is something to give and nothing more has come.
-func (t *task) rowDeadline() time.Time {
+// patience is how long to wait for a row: rows that are there wait for company only shortly.
+func (t *task) patience() time.Duration {
 	if t.batch.Len() > 0 {
-		return time.Now().Add(rowPatience)
+		return rowPatience
 	}
-	return time.Time{}
+	return 0
 }
 
-// rowPatience is how long rows wait for company.
 const rowPatience = 5 * time.Millisecond
 
 // readFault tells what to do about an error in the middle of a table. Where its structure has changed since the view began,
@@ -225,7 +226,7 @@ func (t *task) giveRow(of *tableRead, row []byte, marker string) {
 		of.shared = marker
 		of.source = t.sourceBlock(of.tab, &sourceAt{at: &binlog.At{File: r.position.File, Start: r.position.Pos}, micros: r.micros, snapshot: marker})
 	}
-	t.batch.Read(&of.tab.Table, &debezium.Change{Key: t.keyOf(of.tab, values), After: t.structOf(of.tab, values), Source: of.source, NowNanos: time.Now().UnixNano()})
+	t.batch.Read(&of.tab.Table, &debezium.Change{Key: t.keyOf(of.tab, values), After: t.structOf(of.tab, values), Source: of.source, NowNanos: r.now})
 }
 
 // decode makes the values of a row's columns.

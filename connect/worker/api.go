@@ -16,7 +16,7 @@ const writeLimit = 60 * time.Second
 
 func (w *Worker) started() error {
 	if !w.ready.Load() {
-		return &Error{503, "The worker is starting or shutting down, please try again later" + w.waitsFor()}
+		return &Error{503, "The worker is starting or shutting down, please try again later." + w.waitsFor()}
 	}
 	return nil
 }

@@ -69,6 +69,7 @@ func (t *table) close() { t.client.Close() }
 // fails for the moment until ctx ends.
 func (t *table) start(ctx context.Context) error {
 	back := backoff{min: 100 * time.Millisecond, max: 2 * time.Second}
+	told := ""
 	for {
 		partitions, err := t.prepare(ctx)
 		if err == nil {
@@ -85,7 +86,10 @@ func (t *table) start(ctx context.Context) error {
 		if errors.Is(err, ErrNotCompacted) || errors.Is(err, ErrConfig) || ctx.Err() != nil {
 			return fmt.Errorf("prepare topic %s: %w", t.cfg.Name, err)
 		}
-		t.log.Warn("internal topic is not ready, trying again", "error", err)
+		if err.Error() != told { // a cluster that is down stays down for a while
+			told = err.Error()
+			t.log.Warn("internal topic is not ready, trying again", "error", err)
+		}
 		if !back.sleep(ctx) {
 			return fmt.Errorf("prepare topic %s: %w", t.cfg.Name, err)
 		}

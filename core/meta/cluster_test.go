@@ -157,7 +157,8 @@ func (n *member) start() {
 	h.onApply = n.applied
 	q, err := Open(Options{
 		Store: n.s, Node: n.id, MaxCommandBytes: 1 << 14, SnapshotEvery: 8, Now: c.now, Send: n.send, hooks: h,
-		Rand: rand.NewChaCha8([32]byte{byte(n.id), byte(n.life)}),
+		messageBytes: uint64(1 + c.rng.IntN(3000)),
+		Rand:         rand.NewChaCha8([32]byte{byte(n.id), byte(n.life)}),
 		Applied: func(_ *Image, _ Command, r Result) {
 			if r.Jumped {
 				c.stats.jumps++

@@ -39,7 +39,8 @@ type Quorum struct {
 	id            int32
 	maxBytes      int
 	snapshotEvery int
-	perPart       int // partitions in one part of a snapshot
+	perPart       int    // partitions in one part of a snapshot
+	messageBytes  uint64 // of entries in one message, but for one that is larger alone
 	applied       func(*Image, Command, Result)
 	send          func(to int32, messages []byte)
 	logger        *slog.Logger
@@ -115,7 +116,8 @@ type Options struct {
 	Rand            io.Reader     // of this start's name; nil: crypto/rand. (raft draws its timeouts from crypto/rand.)
 	Logger          *slog.Logger  // nil: none
 
-	hooks hooks
+	messageBytes uint64 // for tests
+	hooks        hooks
 }
 
 // segmentBytes bounds the log's segments, so that what lies before a snapshot is removed.
@@ -163,7 +165,7 @@ func newQuorum(o *Options) (*Quorum, error) {
 		return nil, fmt.Errorf("name this start: %w", err)
 	}
 	return &Quorum{
-		store: o.Store, id: o.Node, maxBytes: o.MaxCommandBytes, snapshotEvery: o.SnapshotEvery, perPart: defaultPerPart,
+		store: o.Store, id: o.Node, maxBytes: o.MaxCommandBytes, snapshotEvery: o.SnapshotEvery, perPart: defaultPerPart, messageBytes: cmp.Or(o.messageBytes, maxMessageBytes),
 		hooks: o.hooks, send: o.Send, logger: o.Logger, tick: o.ElectionTimeout / electionTicks, session: o.Session,
 		name:    fmt.Sprintf("%d-%x", o.Node, binary.BigEndian.Uint64(salt[:])),
 		stalled: o.Store.Stalled, admits: o.Store.Admits,

@@ -1,17 +1,13 @@
 package meta
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlog/weir/storage"
 )
@@ -80,7 +76,7 @@ func (q *Quorum) soleCommit() uint64 {
 func (q *Quorum) start() {
 	config := &raft.Config{
 		ID: uint64(q.id), ElectionTick: electionTicks, HeartbeatTick: 1, Storage: &q.log, Applied: q.appliedIndex, AsyncStorageWrites: true,
-		MaxSizePerMsg: maxMessageBytes, MaxCommittedSizePerReady: 1 << 40, MaxUncommittedEntriesSize: maxUncommittedBytes,
+		MaxSizePerMsg: q.messageBytes, MaxCommittedSizePerReady: 1 << 40, MaxUncommittedEntriesSize: maxUncommittedBytes,
 		MaxInflightMsgs: maxInflightMessages, MaxInflightBytes: maxInflightBytes,
 		CheckQuorum: true, PreVote: true, StepDownOnRemoval: true, Logger: raftLogger{q.logger},
 	}
@@ -304,90 +300,6 @@ func (q *Quorum) sayEarly(w *write) {
 	})
 }
 
-// say puts a message into its peer's outbox: its length, uint32, and its bytes.
-func (q *Quorum) say(m *raftpb.Message) {
-	to := int32(m.GetTo())
-	if m.GetType() == raftpb.MsgSnap { // it is small, and if it is lost an append will find out
-		defer q.node.ReportSnapshot(m.GetTo(), raft.SnapshotFinish)
-	}
-	if q.isSilent || q.send == nil {
-		return
-	}
-	b := q.outbox[to]
-	at := len(b)
-	b, err := proto.MarshalOptions{}.MarshalAppend(append(b, 0, 0, 0, 0), m)
-	if err != nil {
-		q.fail(fmt.Errorf("encode message: %w", err))
-		return
-	}
-	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
-	q.outbox[to] = b
-}
-
-// flush sends what the outboxes hold.
-func (q *Quorum) flush() {
-	for _, to := range slices.Sorted(maps.Keys(q.outbox)) {
-		q.send(to, q.outbox[to])
-		delete(q.outbox, to)
-	}
-}
-
-// errMessage is bytes from a peer that are no messages for this node.
-var errMessage = errors.New("not a message of the metadata's group")
-
-// Step takes what the Quorum of another node gave to its Send. It keeps nothing of messages.
-func (q *Quorum) Step(from int32, messages []byte, now time.Time) error {
-	var decoded []*raftpb.Message
-	for b := messages; len(b) > 0; {
-		if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
-			return fmt.Errorf("%w: cut short", errMessage)
-		}
-		size := binary.BigEndian.Uint32(b)
-		m := &raftpb.Message{}
-		if err := proto.Unmarshal(b[4:4+size], m); err != nil {
-			return fmt.Errorf("%w: %w", errMessage, err)
-		}
-		isForwarded := m.GetType() == raftpb.MsgProp || m.GetType() == raftpb.MsgTransferLeader // in another's name
-		if m.GetFrom() != uint64(from) && !isForwarded || m.GetTo() != uint64(q.id) {
-			return fmt.Errorf("%w: from %d to %d", errMessage, m.GetFrom(), m.GetTo())
-		}
-		decoded = append(decoded, m)
-		b = b[4+size:]
-	}
-	q.do(now, func() {
-		q.heard[from] = q.now
-		for _, m := range decoded {
-			q.step(m)
-		}
-	})
-	return nil
-}
-
-// step gives raft one message of a peer.
-func (q *Quorum) step(m *raftpb.Message) {
-	switch {
-	case q.failed != nil:
-		return
-	case m.GetType() == raftpb.MsgProp && q.leader.id == q.id && q.admit(proto.Size(m)) != nil:
-		return // who proposed it will give up
-	case m.GetType() == raftpb.MsgSnap:
-		q.joinSnapshot(m)
-	}
-	q.guard(func() {
-		_ = q.node.Step(m) // what raft refuses is as if it was lost
-		q.pump()
-	})
-}
-
-// joinSnapshot makes this node a learner in a snapshot of a time before it was a member, since raft takes no other. The entry that makes it
-// one follows.
-func (q *Quorum) joinSnapshot(m *raftpb.Message) {
-	c := m.GetSnapshot().GetMetadata().GetConfState()
-	if ms := membersOf(c); c != nil && !ms.has(q.id) {
-		c.Learners = append(c.Learners, uint64(q.id))
-	}
-}
-
 // Tick gives raft time. It returns when it wants to be called again: zero, not before something else has happened. Time that was missed is not
 // made up for: a node that was starved must not take that for its leader's silence.
 func (q *Quorum) Tick(now time.Time) (next time.Time) {
@@ -464,31 +376,3 @@ func (q *Quorum) noteLeader() {
 		}
 	}
 }
-
-// raftLogger takes raft's own words, most of them at the level of debugging.
-type raftLogger struct{ to *slog.Logger }
-
-// raftPanic is what raft panics with.
-type raftPanic string
-
-// words are formatted only if somebody listens.
-type words struct {
-	format string
-	args   []any
-}
-
-// LogValue implements slog.LogValuer.
-func (w words) LogValue() slog.Value { return slog.StringValue(fmt.Sprintf(w.format, w.args...)) }
-
-func (l raftLogger) Debug(v ...any)                   { l.to.Debug("raft", "says", v) }
-func (l raftLogger) Debugf(format string, v ...any)   { l.to.Debug("raft", "says", words{format, v}) }
-func (l raftLogger) Info(v ...any)                    { l.to.Debug("raft", "says", v) }
-func (l raftLogger) Infof(format string, v ...any)    { l.to.Debug("raft", "says", words{format, v}) }
-func (l raftLogger) Warning(v ...any)                 { l.to.Debug("raft", "says", v) }
-func (l raftLogger) Warningf(format string, v ...any) { l.to.Debug("raft", "says", words{format, v}) }
-func (l raftLogger) Error(v ...any)                   { l.to.Warn("raft", "says", v) }
-func (l raftLogger) Errorf(format string, v ...any)   { l.to.Warn("raft", "says", words{format, v}) }
-func (l raftLogger) Fatal(v ...any)                   { panic(raftPanic(fmt.Sprint(v...))) }
-func (l raftLogger) Fatalf(format string, v ...any)   { panic(raftPanic(fmt.Sprintf(format, v...))) }
-func (l raftLogger) Panic(v ...any)                   { panic(raftPanic(fmt.Sprint(v...))) }
-func (l raftLogger) Panicf(format string, v ...any)   { panic(raftPanic(fmt.Sprintf(format, v...))) }

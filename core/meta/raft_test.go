@@ -334,6 +334,22 @@ func TestSoleVoterStopsAtAChangeOfMembers(t *testing.T) {
 	}
 }
 
+// TestNoSnapshotAmidOne: an image of which only some parts have come is not the image.
+func TestNoSnapshotAmidOne(t *testing.T) {
+	c := quiet(t, 1)
+	n := c.nodes[0]
+	c.agree(t, n, Command{RegisterBroker: &RegisterBroker{ID: 1}})
+	n.q.isBehind = true
+	for i := range 30 {
+		c.agree(t, n, create(i))
+	}
+	if n.q.log.base().Index != 1 {
+		t.Errorf("a node that is far behind made a snapshot: base %+v", n.q.log.base())
+	}
+	n.q.isBehind = false
+	c.run(t, func() bool { n.q.Tick(c.now); return n.q.log.base().Index > 1 })
+}
+
 // TestEntriesAreRecords: the log of a member holds what raftlog.go draws.
 func TestEntriesAreRecords(t *testing.T) {
 	c := quiet(t, 1)

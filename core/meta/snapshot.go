@@ -151,10 +151,11 @@ func (s *Snapshot) check() error {
 	return nil
 }
 
-// isDue says that this node leads, and that enough commands have gathered since the last snapshot.
+// isDue says that this node leads, that enough commands have gathered since the last snapshot, and that the image isn't amid the parts of one.
 func (q *Quorum) isDue() bool {
 	every := uint64(max(q.snapshotEvery, q.image.PartitionCount()/10))
-	return q.leader.id == q.id && len(q.writes) == 0 && q.log.lastIndex()-max(q.snapshotEnd, q.proposedEnd) > every
+	isAmid := q.isBehind || q.image.loading != nil
+	return q.leader.id == q.id && !isAmid && len(q.writes) == 0 && q.log.lastIndex()-max(q.snapshotEnd, q.proposedEnd) > every
 }
 
 // proposeSnapshot proposes the image as of the log's end, with all that isn't committed yet, since that lies before it. All parts are one

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ type Change struct {
 	SourceTable *string
 }
 
-// UnparsedError says that a statement wasn't understood. It has changed nothing.
+// UnparsedError says that a statement wasn't understood.
 type UnparsedError struct {
 	ID   TableID // of the table that it is about; zero where even that isn't known
 	Near string  // the text from where on it wasn't understood
@@ -99,12 +100,13 @@ func (c *Catalog) parser(s Statement) *parser {
 // Apply reads a statement and moves the catalog on. It gives the changes in the order
 // of the statement's tables: none for statements that are not about structure (rights,
 // views, routines, locks), exactly one of ChangeDatabase for a statement about
-// structure that changes no known table. The error is an *UnparsedError, and then the
-// catalog is as it was.
+// structure that changes no known table. The error is an *UnparsedError: the catalog is
+// as it was, but that the table is Doubtful, and the one change has the whole text, so
+// that the history keeps it.
 func (c *Catalog) Apply(s Statement) ([]Change, error) {
 	p := c.parser(s)
 	if err := p.run(); err != nil {
-		return nil, err
+		return c.doubt(p, err)
 	}
 	for _, e := range p.edits {
 		switch {
@@ -121,7 +123,27 @@ func (c *Catalog) Apply(s Statement) ([]Change, error) {
 		}
 	}
 	nameTables(p.changes)
+	for i := range p.changes {
+		if t := p.changes[i].Table; t != nil && t.Doubtful {
+			p.changes[i].Table = nil // the history gets the text alone
+		}
+	}
 	return p.changes, nil
+}
+
+// doubt takes in that a statement wasn't understood.
+func (c *Catalog) doubt(p *parser, err error) ([]Change, error) {
+	var unparsed *UnparsedError
+	if errors.As(err, &unparsed) {
+		if old := c.Table(unparsed.ID); old != nil && !old.Doubtful {
+			t := *old
+			t.Doubtful = true
+			c.Put(&t)
+		}
+	}
+	p.changes = nil
+	_ = p.other()
+	return p.changes, err
 }
 
 // nameTables sets SourceTable of the changes of tables.

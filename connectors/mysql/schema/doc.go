@@ -10,8 +10,9 @@
 //
 // Invariants:
 //  1. A Table that was handed out never changes; who changes one makes a new one.
-//  2. A statement that isn't understood changes nothing and is an *UnparsedError:
-//     rows never stop because of a statement's text.
+//  2. A statement that isn't understood is an *UnparsedError and changes nothing, but
+//     that its table is Doubtful: rows whose events have names never stop because of a
+//     statement's text, and rows without names are never read by a guess.
 //  3. Replaying the records that Apply's changes were written to gives an equal
 //     Catalog (every record holds whole tables, not only text).
 //

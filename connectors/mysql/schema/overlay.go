@@ -60,8 +60,8 @@ const binaryCollation = 63
 
 // Overlay gives the structure by which a TABLE_MAP event's rows are read: the table as
 // it is known, mended by what the event says of it. It gives t itself where the event
-// says the same, and nil where the structure isn't known: t is nil or doesn't fit, and
-// the event has no names.
+// says the same, and nil where the structure isn't known: t is nil, Doubtful or doesn't
+// fit, and the event has no names.
 //
 // The event is right about everything it tells: number and order of the columns, their
 // names, kinds, signs, charsets, labels and nullability, the primary key. Lengths,
@@ -69,12 +69,13 @@ const binaryCollation = 63
 // changed. primaryKey has indices into columns; nil tells nothing.
 func Overlay(t *Table, id TableID, columns []MapColumn, primaryKey []int) *Table {
 	named := len(columns) > 0 && columns[0].Name != ""
-	if !named && (t == nil || !fits(t, columns)) {
+	if !named && (t == nil || t.Doubtful || !fits(t, columns)) {
 		return nil
 	}
 	out := &Table{ID: id, Partial: t == nil}
 	if t != nil {
 		*out = *t
+		out.Doubtful = false
 	}
 	out.Columns = make([]Column, len(columns))
 	changed := t == nil || len(t.Columns) != len(columns)

@@ -55,6 +55,8 @@ func TestOverlay(t *testing.T) {
 	base := known(t, "create table t (id int primary key, name varchar(10))")
 	stamp := MapColumn{Type: wireTimestamp2, Meta: 6}
 	stamped := func(name string) MapColumn { m := stamp; m.Name = name; return m }
+	doubtful := *base
+	doubtful.Doubtful = true
 	for _, test := range []struct {
 		what    string
 		table   *Table
@@ -68,6 +70,8 @@ func TestOverlay(t *testing.T) {
 		{"no table, no names", nil, nameless(id, name), nil, "unknown"},
 		{"a column more without names", base, nameless(id, name, name), nil, "unknown"},
 		{"another type without names", base, nameless(id, id), nil, "unknown"},
+		{"doubtful", &doubtful, []MapColumn{id, name}, []int{0}, "same"},
+		{"doubtful without names", &doubtful, nameless(id, name), nil, "unknown"},
 		{"moved", base, []MapColumn{name, id}, []int{1}, "name VARCHAR utf8mb4(10), id INT!, key [id]"},
 		{"added", base, []MapColumn{id, {Name: "d", Type: wireNewDecimal, Meta: 5<<8 | 2, Nullable: true}, name}, []int{0}, "id INT!, d DECIMAL(5), name VARCHAR utf8mb4(10), key [id]"},
 		{"dropped, no key", base, []MapColumn{name}, nil, "name VARCHAR utf8mb4(10), key []"},

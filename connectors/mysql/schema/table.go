@@ -29,6 +29,9 @@ type Table struct {
 	// unknown table): names, signedness, charsets and labels are right as far as
 	// binlog_row_metadata gave them; lengths, defaults and comments are not known.
 	Partial bool
+	// Doubtful says that a statement about the table was not understood: only an event
+	// that has names tells what its columns are.
+	Doubtful bool
 
 	unique []index // all unique indices of plain columns, also of nullable ones
 }

@@ -157,7 +157,7 @@ func (s *Store) commit(now time.Time) error {
 	case err == nil && isSynced:
 		err = s.syncRound(r, writes)
 	case len(writes) > 0:
-		s.hasWritten.Store(true)
+		s.noteUnsynced(writes)
 	}
 	if err != nil {
 		for _, d := range writes {

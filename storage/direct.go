@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"path"
 	"slices"
 
@@ -203,6 +204,66 @@ func (s *Store) syncRound(r *round, writes []*directWrite) error {
 		if err := s.syncEntries(d); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// noteUnsynced leaves the syncs of direct writes to the next flush, as SyncOS leaves that of the write-ahead log.
+func (s *Store) noteUnsynced(writes []*directWrite) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unsynced == nil {
+		s.unsynced = map[string]string{}
+	}
+	for _, d := range writes {
+		for _, name := range d.names {
+			s.unsynced[path.Join(d.log.dir(), name)] = d.log.dir()
+		}
+	}
+}
+
+// syncDirect makes up for what noteUnsynced left: a round may be called synced after it (invariant 9).
+func (s *Store) syncDirect() error {
+	s.mu.Lock()
+	files := s.unsynced
+	s.unsynced = nil
+	s.mu.Unlock()
+	if len(files) == 0 || s.hooks.claimDirect {
+		return nil
+	}
+	if len(files) > s.opts.fewFiles {
+		if err := s.opts.FS.SyncFS(s.opts.Dir); err != nil {
+			return syncError{fmt.Errorf("sync segments: %w", err)}
+		}
+		return nil
+	}
+	dirs := map[string]bool{s.logsDir(): true}
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		dirs[files[p]] = true
+		if err := s.syncFile(p); err != nil {
+			return err
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		if err := s.syncDir(dir); err != nil && !vfs.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFile syncs a segment, unless it has been removed meanwhile.
+func (s *Store) syncFile(p string) error {
+	f, err := s.opts.FS.Open(p)
+	if vfs.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return syncError{fmt.Errorf("sync segment: %w", err)}
 	}
 	return nil
 }

@@ -302,10 +302,8 @@ func (s *Store) syncWAL() error {
 		files = append(files, s.wal.current)
 	}
 	s.mu.Unlock()
-	if s.hasWritten.Swap(false) && !s.hooks.claimDirect {
-		if err := s.opts.FS.SyncFS(s.opts.Dir); err != nil {
-			return syncError{fmt.Errorf("sync segments: %w", err)}
-		}
+	if err := s.syncDirect(); err != nil {
+		return err
 	}
 	for _, f := range files {
 		if err := f.file.Sync(); err != nil {

@@ -63,18 +63,20 @@ type Options struct {
 }
 
 const (
-	blockBytes        = 4096 // rounds start on such boundaries
-	minWALFileBytes   = 4 * blockBytes
-	roundSpareBytes   = 2 * blockBytes // header, trailer and padding of a round, at most
-	defaultWALFile    = 32 << 20
-	defaultRound      = 16 << 20
-	defaultTail       = 64 << 20
-	defaultQueue      = 4 << 20
-	defaultOpenFiles  = 512
-	defaultFewFiles   = 32
-	defaultDirect     = 256 << 10
-	defaultDirectLogs = 8
-	reserveShare      = 8 // of a write-ahead file, an nth is left to what frees a full disk
+	blockBytes          = 4096 // rounds start on such boundaries
+	minWALFileBytes     = 4 * blockBytes
+	roundSpareBytes     = 2 * blockBytes // header, trailer and padding of a round, at most
+	defaultWALFile      = 32 << 20
+	defaultRound        = 16 << 20
+	defaultTail         = 64 << 20
+	defaultQueue        = 4 << 20
+	defaultOpenFiles    = 512
+	defaultFewFiles     = 32
+	defaultDirect       = 256 << 10
+	defaultDirectLogs   = 8
+	defaultDirectOS     = 16 << 10
+	defaultDirectLogsOS = 64
+	reserveShare        = 8 // of a write-ahead file, an nth is left to what frees a full disk
 )
 
 // SetDefaults fills what is unset.
@@ -92,6 +94,10 @@ func (o *Options) SetDefaults() {
 	setDefault(&o.WALFiles, int(2*o.TailBytes/max(o.WALFileBytes, 1))+4)
 	setDefault(&o.OpenFiles, defaultOpenFiles)
 	setDefault(&o.fewFiles, defaultFewFiles)
+	if o.Sync == SyncOS { // no sync is to be saved
+		setDefault(&o.directBytes, defaultDirectOS)
+		setDefault(&o.directLogs, defaultDirectLogsOS)
+	}
 	setDefault(&o.directBytes, defaultDirect)
 	setDefault(&o.directLogs, defaultDirectLogs)
 	setDefault(&o.FlushInterval, 10*time.Second)

@@ -56,8 +56,9 @@ type Store struct {
 	queuedBytes int64           // of frames whose rounds are not complete
 	diskFull    bool
 	hardState   []byte
-	stateTicket Ticket // its round
-	directSince int64  // bytes written directly since the last checkpoint
+	stateTicket Ticket            // its round
+	directSince int64             // bytes written directly since the last checkpoint
+	unsynced    map[string]string // files of direct writes that were not synced, under SyncOS, with their folders
 	stats       Stats
 
 	flushMu       sync.Mutex      // one flush at a time; guards what follows
@@ -66,7 +67,6 @@ type Store struct {
 	hasUnsynced   bool // a replay wrote or believed bytes of segments that no sync of ours has covered
 
 	isDirectOff atomic.Bool // the disk was full for a direct write: none until a flush succeeds
-	hasWritten  atomic.Bool // direct writes that were not synced, under SyncOS
 	isUnsettled atomic.Bool // the disk was full at Open: what was replayed waits for a checkpoint, and no write-ahead file is free
 }
 

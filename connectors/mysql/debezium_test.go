@@ -188,6 +188,9 @@ func addHistory(t *testing.T, d *db, g *recordedEvents, file string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(strings.ReplaceAll(string(text), d.name, "DB")) {
+		if strings.TrimSpace(line) == "" {
+			continue // the mark of a complete snapshot
+		}
 		g.Events = append(g.Events, recordedEvent{Topic: "history.srv", Key: json.RawMessage("null"), Value: json.RawMessage(line)})
 	}
 }
@@ -322,8 +325,6 @@ func knownDifference(path string, got, want any) bool {
 		return fmt.Sprint(got) == "0"
 	case strings.HasPrefix(path, "srv[") && strings.HasSuffix(path, ".source.table"): // their order hangs on the database's name
 		return sortedNames(got) == sortedNames(want)
-	case strings.HasPrefix(path, "history.") && strings.HasSuffix(path, ".position.event"): // MariaDB's position is the GTID's, ours the statement's end
-		return got == nil && fmt.Sprint(want) == "1"
 	}
 	return false
 }

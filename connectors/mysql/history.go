@@ -21,6 +21,9 @@ type history struct {
 	partition connect.OffsetMap
 	contains  func(set, subset string) bool
 	log       *slog.Logger
+	// cut is the position of the first snapshot whose records end the history without the mark of a complete one: what it
+	// gave of rows may be in the log though no offset was stored. Nil for none. Valid after look, recover or write.
+	cut connect.OffsetMap
 }
 
 // store is where records are. All are used by one goroutine.
@@ -28,7 +31,8 @@ type store struct {
 	// exists says whether there is a record.
 	exists func(context.Context) (bool, error)
 	// each calls f with every record that there was when it was called, oldest first,
-	// and where it stands, for errors; the bytes are valid until f returns.
+	// and where it stands, for errors; the bytes are valid until f returns. A record
+	// without bytes marks a complete snapshot; Debezium passes over it.
 	each func(ctx context.Context, f func(where string, record []byte) error) error
 	// append adds records at the end; they are durable when it returns.
 	append func(ctx context.Context, records [][]byte) error
@@ -58,20 +62,60 @@ func openHistory(ctx context.Context, s *settings, in connect.Task) (*history, e
 	return h, nil
 }
 
-// recover replays into the catalog what had happened at the offset from which the
-// stream goes on. Records of other sources in the same topic are passed over, and so
-// is, with a warning, what can't be read: rows whose structure is missing are told
-// when they come. alive is called for each record.
-func (h *history) recover(ctx context.Context, c *schema.Catalog, upTo binlog.Offset, alive func()) error {
-	offset := upTo.Append(nil)
+// read calls f with the records of this source, oldest first, and finds cut. What can't be
+// read is passed over, with a warning.
+func (h *history) read(ctx context.Context, f func(where string, r *schema.HistoryRecord) error) error {
+	h.cut = nil
 	return h.each(ctx, func(where string, data []byte) error {
-		alive()
+		if len(data) == 0 {
+			h.cut = nil
+			return nil
+		}
 		r, err := schema.ParseRecord(data)
 		if err != nil {
 			h.log.Warn("record of the schema history passed over", "at", where, "error", err)
 			return nil
 		}
-		if !r.Source.Equal(h.partition) || !schema.AtOrBefore(r.Position, offset, h.contains) {
+		if !r.Source.Equal(h.partition) {
+			return nil // another source's, in the same topic
+		}
+		h.follow(r.Position)
+		return f(where, r)
+	})
+}
+
+// follow finds cut behind one more record.
+func (h *history) follow(position connect.OffsetMap) {
+	switch {
+	case !snapshotUnderWay(position):
+		h.cut = nil
+	case h.cut == nil:
+		h.cut = position
+	}
+}
+
+// look finds cut.
+func (h *history) look(ctx context.Context) error {
+	return h.read(ctx, func(string, *schema.HistoryRecord) error { return nil })
+}
+
+// complete marks the last snapshot as complete: its offset is stored.
+func (h *history) complete(ctx context.Context) error {
+	if err := h.append(ctx, [][]byte{nil}); err != nil {
+		return err
+	}
+	h.cut = nil
+	return nil
+}
+
+// recover replays into the catalog what had happened at the offset from which the
+// stream goes on. A structure that is missing is told when its rows come. alive is
+// called for each record.
+func (h *history) recover(ctx context.Context, c *schema.Catalog, upTo binlog.Offset, alive func()) error {
+	offset := upTo.Append(nil)
+	return h.read(ctx, func(where string, r *schema.HistoryRecord) error {
+		alive()
+		if !schema.AtOrBefore(r.Position, offset, h.contains) {
 			return nil
 		}
 		var unparsed *schema.UnparsedError
@@ -93,7 +137,13 @@ func (h *history) write(ctx context.Context, records []schema.HistoryRecord) err
 			encoded[i] = compactJSON(encoded[i])
 		}
 	}
-	return h.append(ctx, encoded)
+	if err := h.append(ctx, encoded); err != nil {
+		return err
+	}
+	for i := range records {
+		h.follow(records[i].Position)
+	}
+	return nil
 }
 
 // close gives up the connections; the history is not used after it.

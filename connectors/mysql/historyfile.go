@@ -63,10 +63,7 @@ func eachLine(ctx context.Context, name string, f func(where string, record []by
 		if err != nil {
 			return err
 		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if len(line) > maxHistoryRecord {
+		if line = bytes.TrimSpace(line); len(line) > maxHistoryRecord {
 			return fmt.Errorf("%s:%d: a record of %d bytes", name, n, len(line))
 		}
 		if err := f(fmt.Sprintf("%s:%d", name, n), line); err != nil {

@@ -161,7 +161,7 @@ func (h *historyTopic) each(ctx context.Context, f func(where string, record []b
 		for records := fetches.RecordIter(); !records.Done(); {
 			r := records.Next()
 			next = r.Offset + 1
-			if r.Value == nil || r.Offset >= end {
+			if r.Offset >= end {
 				continue
 			}
 			if err := f(fmt.Sprintf("%s offset %d", h.name, r.Offset), r.Value); err != nil {

@@ -118,6 +118,11 @@ func (t *task) streamPhase(ctx context.Context) error {
 			return err
 		}
 	}
+	if t.history.cut != nil && t.durable.Load() {
+		if err := t.history.complete(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("mark the snapshot as complete: %w", err)
+		}
+	}
 	if err := t.beat(ctx); err != nil {
 		return err
 	}

@@ -108,10 +108,13 @@ func compareIDs(a, b schema.TableID) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// readProgress reads a snapshot's offset; errNotResumable if it does not tell how far it came: none of ours, or at its
-// beginning.
+// readProgress reads a snapshot's offset: the table that was being read, and behind which key. One that names none is read
+// from its beginning: rows may have been given before the offset was stored.
 func readProgress(m connect.OffsetMap) (at schema.TableID, key []string, err error) {
 	var names []string
+	if m.Get(keySnapshotTable).IsNull() {
+		return at, nil, nil
+	}
 	if json.Unmarshal(m.Get(keySnapshotTable).Bytes(), &names) != nil || len(names) != 2 {
 		return at, nil, errNotResumable
 	}

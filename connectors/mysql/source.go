@@ -46,8 +46,9 @@ type task struct {
 	seq      uint64
 	fault    error // to be told by the next Poll
 
-	phase  phase
-	offset binlog.Offset // behind the last change that a Poll returned: where a stream goes on
+	phase   phase
+	durable atomic.Bool   // an offset outside a snapshot is stored
+	offset  binlog.Offset // behind the last change that a Poll returned: where a stream goes on
 
 	sql     *client.Conn // for questions; nil: none is open
 	server  serverFacts
@@ -150,6 +151,13 @@ func (t *task) start(ctx context.Context, in connect.Task) error {
 	if err != nil {
 		return err
 	}
+	if at == nil && kept {
+		if err := t.history.look(ctx); err != nil {
+			return err
+		}
+		how.progress = t.history.cut
+	}
+	t.durable.Store(at != nil && !at.snapshotting)
 	t.follow(how)
 	if how.phase == phaseSnapshot && !how.rows {
 		return t.startSnapshot(ctx) // no row is read, so what is written from now on must be streamed
@@ -180,7 +188,14 @@ func (s *settings) decide(at *stored, history bool) (decision, error) {
 	case at == nil:
 		return decision{phase: phaseSnapshot, why: "no offset is stored", rows: rows}, nil
 	case s.SnapshotMode == "always":
-		return decision{phase: phaseSnapshot, why: "snapshot.mode is always", rows: true}, nil
+		how := decision{phase: phaseSnapshot, why: "snapshot.mode is always", rows: true}
+		if history && !at.snapshotting {
+			// The stream goes on where it was, behind the rows: what was deleted meanwhile is in it alone.
+			how.progress = append(at.Append(nil), connect.OffsetEntry{Name: keySnapshot, Value: connect.StringValue("INITIAL")})
+		} else if history {
+			how.progress = at.all
+		}
+		return how, nil
 	case at.snapshotting:
 		return decision{phase: phaseSnapshot, why: "the last snapshot was cut short", rows: rows, progress: at.all}, nil
 	case s.SnapshotMode == "initial_only":
@@ -231,8 +246,16 @@ func (t *task) closeSQL() {
 	}
 }
 
-// Commit implements connect.SourceTask: the server needs not be told anything.
-func (t *task) Commit(context.Context, connect.Acked) error { return nil }
+// Commit implements connect.SourceTask. The server needs not be told anything; that the snapshot is over is noted for the
+// history.
+func (t *task) Commit(_ context.Context, acked connect.Acked) error {
+	for _, o := range acked.Offsets {
+		if o.Offset != nil && o.Partition.Equal(t.batch.Partition) && !snapshotUnderWay(o.Offset) {
+			t.durable.Store(true)
+		}
+	}
+	return nil
+}
 
 // Signal implements connect.SourceTask: none is known yet, and one that is not known is ignored, as Debezium does.
 func (t *task) Signal(_ context.Context, s connect.Signal) error {

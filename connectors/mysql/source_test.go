@@ -30,7 +30,7 @@ func TestDecide(t *testing.T) {
 		{"initial", whole, false, "snapshot.mode=recovery"},
 		{"initial_only", nil, false, "snapshot rows"}, {"initial_only", whole, true, "finished"}, {"initial_only", cut, true, "snapshot rows resumed"},
 		{"no_data", nil, false, "snapshot"}, {"no_data", whole, true, "recover"}, {"never", nil, false, "snapshot"},
-		{"always", whole, true, "snapshot rows"}, {"always", nil, false, "snapshot rows"},
+		{"always", whole, true, "snapshot rows resumed"}, {"always", whole, false, "snapshot rows"}, {"always", cut, true, "snapshot rows resumed"}, {"always", nil, false, "snapshot rows"},
 		{"when_needed", whole, true, "recover"}, {"when_needed", whole, false, "snapshot rows"},
 		{"recovery", whole, false, "snapshot"}, {"recovery", whole, true, "snapshot"}, {"recovery", nil, false, "none is stored"},
 	} {
@@ -195,5 +195,37 @@ func TestTruncate(t *testing.T) {
 		if got := describe(r.records(3)); got != "c[1] tnull c[1]" {
 			t.Errorf("records %s", got)
 		}
+	})
+}
+
+// TestSnapshotBeforeAnyOffset: rows that a snapshot gave before its offset was stored, and that were deleted before the task
+// starts again, are deleted in the log too.
+func TestSnapshotBeforeAnyOffset(t *testing.T) {
+	eachServer(t, func(t *testing.T, d *db) {
+		d.exec("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
+		r := newRunner(d, d.config()).open()
+		for len(r.log) < 3 {
+			r.poll() // nothing becomes durable but the records
+		}
+		r.kill()
+		d.exec("DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (4)")
+		r.open()
+		r.until("the delete has come", func() bool { return len(state(r.log, "srv."+d.name+".t")) == 3 && len(r.log) >= 8 })
+		if got := state(r.log, "srv."+d.name+".t"); got["[2]"] != "" || got["[4]"] == "" {
+			t.Errorf("left in the log: %v", got)
+		}
+		r.until("the snapshot is noted as complete", func() bool { return r.task.history.cut == nil })
+		r.close()
+		r.stored = nil // somebody has deleted the offset: a snapshot of now, and no old changes
+		before := len(r.log)
+		r.open()
+		if got := describe(r.records(before + 3)[before:]); got != "r[1] r[3] r[4]" {
+			t.Errorf("a new snapshot: %s", got)
+		}
+		d.exec("INSERT INTO t VALUES (5)")
+		if got := describe(r.records(before + 4)[before+3:]); got != "c[5]" {
+			t.Errorf("behind it: %s", got)
+		}
+		r.close()
 	})
 }

@@ -151,23 +151,24 @@ func (p *parser) addColumn(b *builder, onlyNew bool) bool {
 	if !ok {
 		return false
 	}
-	there := b.index(name) >= 0
-	if !there || !onlyNew {
-		b.add(c, p.primary, p.unique)
+	if onlyNew && b.index(name) >= 0 {
+		return p.position(b, -1)
 	}
-	return p.position(b, name, there && onlyNew)
+	b.add(c, p.primary, p.unique)
+	return p.position(b, b.index(name))
 }
 
-// position reads FIRST or AFTER column and moves the column there.
-func (p *parser) position(b *builder, name string, ignore bool) bool {
+// position reads FIRST or AFTER column and moves the column at i there, -1 for none.
+func (p *parser) position(b *builder, i int) bool {
+	after, ok := "", true
 	switch {
 	case p.accept("FIRST"):
-		return ignore || b.place(name, "")
 	case p.accept("AFTER"):
-		after, ok := p.name()
-		return ok && (ignore || b.place(name, after))
+		after, ok = p.name()
+	default:
+		return true
 	}
-	return true
+	return ok && (i < 0 || b.place(i, after))
 }
 
 // alterChange reads what follows CHANGE or MODIFY.
@@ -185,21 +186,21 @@ func (p *parser) alterChange(b *builder, rename bool) bool {
 	if !ok {
 		return false
 	}
-	i := b.index(name)
+	i := b.named(name)
 	if i < 0 {
-		return optional && p.position(b, name, true)
+		return optional && p.position(b, -1)
 	}
 	if name != to {
 		b.rename(name, to)
 	}
 	b.Columns[i] = c
 	if p.primary {
-		b.key = []string{to}
+		b.primary([]string{to})
 	}
 	if p.unique {
 		b.addUnique("", []string{to})
 	}
-	return p.position(b, to, false)
+	return p.position(b, i)
 }
 
 // alterDrop reads what follows DROP.
@@ -279,7 +280,7 @@ func (p *parser) alterColumn(b *builder) bool {
 	optional := p.peek().is("IF")
 	p.exists()
 	name, ok := p.name()
-	i := b.index(name)
+	i := b.named(name)
 	if !ok || i < 0 {
 		p.skipItem()
 		return ok && optional

@@ -4,26 +4,47 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // builder makes a Table, new or from an older version of it. Its slices are its own.
 type builder struct {
 	Table
-	key     []string // of the primary key itself
-	dropped []string // columns that are gone: their places in keys too, once all is done
-	hadKey  bool     // before the statement
+	key      []string // of the primary key itself
+	keyIsOld bool     // the key is from before the statement
+	hadKey   bool     // there was one
+	dropped  []string // columns that are gone: their places in older keys too, once all is done
+	// renamed maps columns' names before the statement to those after it. All items of
+	// ALTER TABLE speak of columns by their names before it: names can be swapped.
+	renamed map[string]string
+	before  []string // the name before it of each column, "" of new ones; beside Columns
 }
 
 // edited begins a new version of a table.
 func edited(old *Table) *builder {
-	b := &builder{Table: *old}
+	b := &builder{Table: *old, renamed: map[string]string{}}
 	b.Columns = slices.Clone(old.Columns)
+	for i := range b.Columns {
+		b.before = append(b.before, b.Columns[i].Name)
+	}
 	b.unique = slices.Clone(old.unique)
+	for i := range b.unique {
+		b.unique[i].old = true
+	}
 	if !old.KeyIsUnique {
 		b.key = slices.Clone(old.PrimaryKey)
 	}
 	b.hadKey = len(b.key) > 0
+	b.keyIsOld = b.hadKey
 	return b
+}
+
+// named finds a column by its name before the statement, or one that is new in it.
+func (b *builder) named(name string) int {
+	if i := slices.IndexFunc(b.before, func(n string) bool { return n != "" && sameName(n, name) }); i >= 0 {
+		return i
+	}
+	return b.index(name)
 }
 
 // add appends a column, or puts it in the place of one with its name.
@@ -32,16 +53,17 @@ func (b *builder) add(c Column, primary, unique bool) {
 		b.Columns[i] = c
 	} else {
 		b.Columns = append(b.Columns, c)
+		b.before = append(b.before, "")
 	}
 	if primary {
-		b.key = []string{c.Name}
+		b.primary([]string{c.Name})
 	}
 	if unique {
 		b.addUnique("", []string{c.Name})
 	}
 }
 
-func (b *builder) primary(columns []string) { b.key = columns }
+func (b *builder) primary(columns []string) { b.key, b.keyIsOld = columns, false }
 
 // addUnique adds a unique index. Without a name it gets the one that the server gives:
 // its first column's, with a number if that is taken.
@@ -52,7 +74,7 @@ func (b *builder) addUnique(name string, columns []string) {
 			name = columns[0] + "_" + strconv.Itoa(n)
 		}
 	}
-	b.unique = append(b.unique, index{name, columns})
+	b.unique = append(b.unique, index{name: name, columns: columns})
 }
 
 func (b *builder) indexNamed(name string) int {
@@ -70,57 +92,64 @@ func (b *builder) dropIndex(name string) {
 // drop removes a column. Its keys lose it in the end only: a statement that drops a
 // column and adds one of that name keeps them.
 func (b *builder) drop(name string) bool {
-	i := b.index(name)
+	i := b.named(name)
 	if i < 0 {
 		return false
 	}
+	b.dropped = append(b.dropped, b.Columns[i].Name)
 	b.Columns = slices.Delete(b.Columns, i, i+1)
-	b.dropped = append(b.dropped, name)
+	b.before = slices.Delete(b.before, i, i+1)
 	return true
 }
 
-// replaceInKeys gives a column of keys a new name, or takes it out where that is "".
-func (b *builder) replaceInKeys(name, with string) {
-	replace := func(columns []string) []string {
+// rename gives a column a new name.
+func (b *builder) rename(from, to string) bool {
+	i := b.named(from)
+	if i < 0 {
+		return false
+	}
+	b.renamed[strings.ToLower(b.Columns[i].Name)] = to
+	b.Columns[i].Name = to
+	return true
+}
+
+// carryKeys gives the keys from before the statement their columns' new names, without
+// the columns that are gone.
+func (b *builder) carryKeys() {
+	carry := func(columns []string) []string {
 		out := make([]string, 0, len(columns))
-		for _, c := range columns {
+		for _, name := range columns {
+			to, renamed := b.renamed[strings.ToLower(name)]
+			gone := slices.ContainsFunc(b.dropped, func(d string) bool { return sameName(d, name) }) && b.index(name) < 0
 			switch {
-			case !sameName(c, name):
-				out = append(out, c)
-			case with != "":
-				out = append(out, with)
+			case renamed:
+				out = append(out, to)
+			case !gone:
+				out = append(out, name)
 			}
 		}
 		return out
 	}
-	b.key = replace(b.key)
-	kept := b.unique[:0]
+	if b.keyIsOld {
+		b.key = carry(b.key)
+	}
+	kept := make([]index, 0, len(b.unique))
 	for _, i := range b.unique {
-		if i.columns = replace(i.columns); len(i.columns) > 0 {
+		if i.old {
+			i.columns = carry(i.columns)
+		}
+		if i.old = false; len(i.columns) > 0 {
 			kept = append(kept, i)
 		}
 	}
 	b.unique = kept
 }
 
-func (b *builder) rename(from, to string) bool {
-	i := b.index(from)
-	if i < 0 {
-		return false
-	}
-	b.Columns[i].Name = to
-	b.replaceInKeys(from, to)
-	return true
-}
-
-// place moves a column to the front, or behind another where after isn't "".
-func (b *builder) place(name, after string) bool {
-	i := b.index(name)
-	if i < 0 {
-		return false
-	}
-	c := b.Columns[i]
+// place moves the column at i to the front, or behind another where after isn't "".
+func (b *builder) place(i int, after string) bool {
+	c, before := b.Columns[i], b.before[i]
 	b.Columns = slices.Delete(b.Columns, i, i+1)
+	b.before = slices.Delete(b.before, i, i+1)
 	to := 0
 	if after != "" {
 		if to = b.index(after) + 1; to == 0 {
@@ -128,17 +157,14 @@ func (b *builder) place(name, after string) bool {
 		}
 	}
 	b.Columns = slices.Insert(b.Columns, to, c)
+	b.before = slices.Insert(b.before, to, before)
 	return true
 }
 
 // table finishes the new version: positions, inherited charsets, and the key by which
 // events are keyed. A key of columns that aren't there makes it nil.
 func (b *builder) table() *Table {
-	for _, name := range b.dropped {
-		if b.index(name) < 0 {
-			b.replaceInKeys(name, "")
-		}
-	}
+	b.carryKeys()
 	for i := range b.Columns {
 		c := &b.Columns[i]
 		c.Position = i + 1

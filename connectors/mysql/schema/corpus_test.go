@@ -20,6 +20,7 @@ type step struct {
 	Queries    []queryEvent           `json:"queries,omitempty"` // in the binlog
 	Tables     map[string]*tableFacts `json:"tables,omitempty"`  // that it changed; null for those that are gone
 	Records    []json.RawMessage      `json:"records,omitempty"` // of Debezium's schema history
+	Beyond     bool                   `json:"beyond,omitempty"`  // Debezium was not asked
 }
 
 type queryEvent struct {

@@ -21,6 +21,9 @@ func TestHistoryIsDebeziums(t *testing.T) {
 		d := differences{seen: map[string]bool{}}
 		format := Format{Dialect: dialect}
 		replay(t, dialect, steps, func(_ *Catalog, s *step, changes []Change, _ []error) {
+			if s.Beyond {
+				return
+			}
 			var ours, theirs []any
 			for i := range changes {
 				if changes[i].Recorded() {

@@ -59,6 +59,12 @@ func record(t *testing.T, dialect string) {
 	}
 	steps = append(steps, r.run("create table end_of_statements (a int)"))
 	records := r.await(topic, "end_of_statements")
+	r.stopDebezium(topic)
+	for _, sql := range statements(t, "beyond") {
+		s := r.run(sql)
+		s.Beyond = true
+		steps = append(steps, s)
+	}
 	for _, raw := range records {
 		assign(t, steps, raw, dialect)
 	}
@@ -192,6 +198,15 @@ func (r *recorder) startDebezium(topic, address string) {
 	if answer.StatusCode > 299 {
 		r.t.Fatalf("%s: %s", answer.Status, text)
 	}
+}
+
+func (r *recorder) stopDebezium(topic string) {
+	request, _ := http.NewRequest("DELETE", os.Getenv("RECORD_CONNECT")+"/connectors/"+topic, nil)
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	answer.Body.Close()
 }
 
 // await reads the history topic until a record's statement contains the text.

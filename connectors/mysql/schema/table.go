@@ -40,6 +40,7 @@ type Table struct {
 type index struct {
 	name    string
 	columns []string
+	old     bool // while a statement is read: it was there before
 }
 
 // Column is one column of a Table.

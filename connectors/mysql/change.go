@@ -244,10 +244,15 @@ func (t *task) statement(ctx context.Context, q *binlog.Query) error {
 	if errors.As(err, &unparsed) {
 		t.stats.unparsed.Add(1)
 		t.log.Warn("statement not understood: rows go on, by what the binlog tells of their table", "error", err, "at", fmt.Sprint(q.File, ":", q.Start))
-		return nil
-	}
-	if err != nil || len(changes) == 0 {
+		clear(t.mapped)
+		if t.settings.history.skipBad {
+			return nil
+		}
+	} else if err != nil {
 		return err
+	}
+	if len(changes) == 0 {
+		return nil
 	}
 	return t.structureChanged(ctx, q, changes)
 }

@@ -140,6 +140,7 @@ func (s *settings) set(assignment string) error {
 type nodeConfig struct {
 	broker      *core.Config      // nil: the log is elsewhere
 	connect     map[string]string // worker properties; without bootstrap.servers where there is a broker
+	standalone  bool              // no group, offsets in a file
 	javaFile    bool              // they are a Java worker's file: keys that nothing knows are warnings
 	kafkaAddr   string
 	connectAddr string
@@ -316,9 +317,10 @@ func machineMemory() int64 {
 	return total
 }
 
+const jsonConverter = "org.apache.kafka.connect.json.JsonConverter"
+
 // connectDefaults fills what a Java worker would refuse to start without.
 func (n *nodeConfig) connectDefaults() {
-	const json = "org.apache.kafka.connect.json.JsonConverter"
 	for k, v := range map[string]string{
 		"group.id": "weir", "config.storage.topic": "weir-configs", "offset.storage.topic": "weir-offsets", "status.storage.topic": "weir-status",
 		"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
@@ -332,7 +334,7 @@ func (n *nodeConfig) connectDefaults() {
 	}
 	for _, role := range []string{"key", "value"} {
 		if n.connect[role+".converter"] == "" {
-			n.connect[role+".converter"] = json
+			n.connect[role+".converter"] = jsonConverter
 			if n.connect[role+".converter.schemas.enable"] == "" {
 				n.connect[role+".converter.schemas.enable"] = "false"
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirlog/weir/core/kafka"
 )
@@ -47,12 +48,7 @@ keeps it.`,
 			})
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.config, "config", "", "connect-distributed.properties, or weir.yaml with a connect section")
-	flags.StringVar(&f.connect, "connect", "", "where to serve Connect's REST, HOST:PORT (default: listeners, else 127.0.0.1:8083)")
-	flags.StringVar(&f.console, "console", "", "where to serve the console and /metrics, HOST:PORT (default 127.0.0.1:8080)")
-	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that others can reach, without authentication")
-	flags.StringArrayVar(&f.set, "set", nil, "section.key=value over the file, as connect.group.id=other; may be repeated")
+	f.add(cmd.Flags(), "connect-distributed.properties, or weir.yaml with a connect section")
 	return cmd
 }
 
@@ -63,11 +59,23 @@ type connectFlags struct {
 	set                      []string
 }
 
-// load reads the file, lays the flags over it and checks what the worker does not check itself.
+func (f *connectFlags) add(flags *pflag.FlagSet, config string) {
+	flags.StringVar(&f.config, "config", "", config)
+	flags.StringVar(&f.connect, "connect", "", "where to serve Connect's REST, HOST:PORT (default: listeners, else 127.0.0.1:8083)")
+	flags.StringVar(&f.console, "console", "", "where to serve the console and /metrics, HOST:PORT (default 127.0.0.1:8080)")
+	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that others can reach, without authentication")
+	flags.StringArrayVar(&f.set, "set", nil, "section.key=value over the file, as connect.group.id=other; may be repeated")
+}
+
 func (f *connectFlags) load() (*nodeConfig, error) {
 	if f.config == "" {
 		return nil, fmt.Errorf("%w: weir connect wants --config connect-distributed.properties", errUsage)
 	}
+	return f.lay()
+}
+
+// lay reads the file, lays the flags over it and checks what the worker does not check itself.
+func (f *connectFlags) lay() (*nodeConfig, error) {
 	s, java, err := f.read()
 	if err != nil {
 		return nil, err
@@ -80,13 +88,11 @@ func (f *connectFlags) load() (*nodeConfig, error) {
 	node, console := s.sections["node"], s.sections["console"]
 	n := &nodeConfig{connect: s.sections["connect"], javaFile: java, level: new(slog.LevelVar)}
 	faults := []error{n.setNode(node), unknownKeys("console", console, []string{"listeners"})}
-	for _, section := range []string{"broker"} {
-		if len(s.sections[section]) > 0 {
-			faults = append(faults, fmt.Errorf("section %s: weir connect has no broker of its own, weir start has", section))
-		}
+	if len(s.sections["broker"]) > 0 {
+		faults = append(faults, errors.New("section broker: there is no broker of its own here, weir start has one"))
 	}
 	if node["data"] != "" {
-		faults = append(faults, errors.New("node.data: weir connect keeps no data; connect.scratch.dir is where its tasks may write"))
+		faults = append(faults, errors.New("node.data: there is no data folder here; connect.scratch.dir is where tasks may write"))
 	}
 	addresses := &startFlags{insecure: f.insecure}
 	n.connectAddr = addresses.address(f.connect, n.connect["listeners"], connectPort, 0)
@@ -99,9 +105,9 @@ func (f *connectFlags) load() (*nodeConfig, error) {
 	return n, nil
 }
 
-// read reads the file: YAML by its name, otherwise Java's properties, which are the connect section.
+// read reads the file, if there is one: YAML by its name, otherwise Java's properties, which are the connect section.
 func (f *connectFlags) read() (s *settings, java bool, err error) {
-	if ext := filepath.Ext(f.config); ext == ".yaml" || ext == ".yml" {
+	if ext := filepath.Ext(f.config); ext == ".yaml" || ext == ".yml" || f.config == "" {
 		s, err = readSettings(f.config)
 		return s, false, err
 	}

@@ -180,3 +180,32 @@ func TestScratchFolder(t *testing.T) {
 		t.Error("a link was taken for a folder")
 	}
 }
+
+// TestRunTakesJavaFiles: a standalone worker's file, or none at all, and connectors in Java's properties.
+func TestRunTakesJavaFiles(t *testing.T) {
+	file := "bootstrap.servers=localhost:9092\nkey.converter=org.apache.kafka.connect.json.JsonConverter\nvalue.converter=org.apache.kafka.connect.json.JsonConverter\n" +
+		"key.converter.schemas.enable=true\nvalue.converter.schemas.enable=true\noffset.storage.file.filename=/tmp/connect.offsets\noffset.flush.interval.ms=10000\nplugin.path=/usr/share/java\n"
+	for name, f := range map[string]*connectFlags{"a file": {config: writeNamed(t, "connect-standalone.properties", file)}, "none": {}} {
+		n, err := f.loadStandalone("other:9092")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, warnings, err := worker.ParseStandaloneConfig(n.connect)
+		if err != nil || len(warnings) > 0 || !cfg.Standalone {
+			t.Errorf("%s: %v %v", name, err, warnings)
+		}
+		if want := map[string]string{"a file": "/tmp/connect.offsets", "none": "weir-run.offsets"}[name]; cfg.OffsetFile != want {
+			t.Errorf("%s: offsets in %s", name, cfg.OffsetFile)
+		}
+		if want := map[string]string{"a file": "localhost:9092", "none": "other:9092"}[name]; n.connect["bootstrap.servers"] != want {
+			t.Errorf("%s: Kafka at %s", name, n.connect["bootstrap.servers"])
+		}
+	}
+	files, err := readConnectorFiles([]string{writeNamed(t, "connect-file-source.properties", "name=local-file-source\nconnector.class=FileStreamSource\ntasks.max=1\nfile=test.txt\ntopic=connect-test\n")})
+	if err != nil || files[0].Name != "local-file-source" || files[0].Config["topic"] != "connect-test" {
+		t.Errorf("%+v, %v", files, err)
+	}
+	if _, err := readConnectorFiles([]string{writeNamed(t, "x.properties", "topic=a\n")}); err == nil {
+		t.Error("a connector without a name was taken")
+	}
+}

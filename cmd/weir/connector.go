@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weirlog/weir/core/kafka"
 )
 
 func newConnector(c *cli) *cobra.Command {
@@ -87,7 +89,7 @@ func (c *cli) rest(ctx context.Context, method, path string, in, out any) (statu
 
 func connectorPath(name string) string { return "/connectors/" + url.PathEscape(name) }
 
-// connectorFile is a connector as people keep it: {"name", "config"} or a flat map with a name in it.
+// connectorFile is a connector as people keep it: {"name", "config"}, a flat map with a name in it, or properties.
 type connectorFile struct {
 	Name   string
 	Config map[string]string
@@ -108,7 +110,11 @@ func readConnectorFiles(paths []string) ([]connectorFile, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read connector: %w", err)
 			}
-			f, err := parseConnectorFile(b)
+			parse := parseConnectorFile
+			if filepath.Ext(name) == ".properties" {
+				parse = parseConnectorProperties
+			}
+			f, err := parse(b)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -149,6 +155,18 @@ func parseConnectorFile(b []byte) (connectorFile, error) {
 	}
 	f.Config["name"] = f.Name
 	return f, nil
+}
+
+// parseConnectorProperties reads a connector as Java's standalone worker takes it.
+func parseConnectorProperties(b []byte) (connectorFile, error) {
+	config, err := kafka.ParseProperties(bytes.NewReader(b))
+	if err != nil {
+		return connectorFile{}, err
+	}
+	if config["name"] == "" {
+		return connectorFile{}, errors.New("the connector has no name")
+	}
+	return connectorFile{Name: config["name"], Config: config}, nil
 }
 
 func newConnectorApply(c *cli) *cobra.Command {

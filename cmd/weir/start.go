@@ -163,7 +163,11 @@ func (n *node) openWorker() error {
 		}
 		n.cfg.connect["connect.scratch.dir"] = dir
 	}
-	cfg, warnings, err := worker.ParseConfig(n.cfg.connect)
+	parse := worker.ParseConfig
+	if n.cfg.standalone {
+		parse = worker.ParseStandaloneConfig
+	}
+	cfg, warnings, err := parse(n.cfg.connect)
 	if err != nil {
 		return err
 	}

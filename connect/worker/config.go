@@ -29,6 +29,9 @@ type Config struct {
 	OffsetTopic TopicConfig
 	StatusTopic TopicConfig
 
+	Standalone bool   // no group and no internal topics: connectors are given anew at each start
+	OffsetFile string // of a standalone worker: offset.storage.file.filename
+
 	Session   time.Duration // session.timeout.ms
 	Heartbeat time.Duration // heartbeat.interval.ms
 	Rebalance time.Duration // rebalance.timeout.ms
@@ -126,10 +129,39 @@ func workerFields() []connect.Field {
 	}
 }
 
+// standaloneFields are those of a standalone worker, which has neither a group nor topics of its own.
+func standaloneFields() []connect.Field {
+	fields := workerFields()
+	for i := range fields {
+		switch fields[i].Name {
+		case "group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic":
+			fields[i].Required = false
+		}
+	}
+	return append(fields, connect.Field{Name: "offset.storage.file.filename", Type: connect.TypeString, Required: true,
+		Importance: connect.High, Doc: "File of source offsets, in Java's format."})
+}
+
+// ParseStandaloneConfig is [ParseConfig] for a worker that keeps offsets in a file and nothing else.
+func ParseStandaloneConfig(props map[string]string) (Config, []string, error) {
+	fields := standaloneFields()
+	c, warnings, err := parseConfig(fields, props)
+	s, _ := connect.ParseConfig(fields, props)
+	c.Standalone, c.OffsetFile = true, s.String("offset.storage.file.filename")
+	return c, warnings, err
+}
+
 // ParseConfig reads a worker's properties with weir's defaults. All faults are reported at once, joined and wrapping
 // [ErrConfig]. Warnings name keys that nothing knows, each with the nearest known one.
 func ParseConfig(props map[string]string) (Config, []string, error) {
-	fields := workerFields()
+	c, warnings, err := parseConfig(workerFields(), props)
+	if props["offset.storage.file.filename"] != "" {
+		c.Notes = append(c.Notes, "offset.storage.file.filename: has no effect: offsets are kept in offset.storage.topic")
+	}
+	return c, warnings, err
+}
+
+func parseConfig(fields []connect.Field, props map[string]string) (Config, []string, error) {
 	s, results := connect.ParseConfig(fields, props)
 	var faults []error
 	for _, r := range results {

@@ -35,7 +35,6 @@ func javaWorkerKeys() []javaKey {
 		{name: "admin.listeners", refuse: "/admin is served on listeners, remove the key"},
 		{name: "rest.extension.classes", refuse: "no extension is loaded, and one may be what keeps others out: " +
 			"listen on 127.0.0.1 behind a proxy that authenticates, and remove the key"},
-		{name: "offset.storage.file.filename", note: "has no effect: offsets are kept in offset.storage.topic"},
 		{name: "metric.reporters", note: noteMetrics}, {name: "metrics.recording.level"}, {name: "metrics.num.samples"},
 		{name: "metrics.sample.window.ms"}, {name: "auto.include.jmx.reporter"},
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirlog/weir/core/kafka"
@@ -25,6 +26,7 @@ type membership struct {
 	now    func() time.Time
 	log    *slog.Logger
 	client *kgo.Client
+	alone  bool // a standalone worker: there is no group, and it is held always
 	seat   seat // run's alone
 
 	mu      sync.Mutex
@@ -42,7 +44,7 @@ func newMembership(cfg *Config, identity string, now func() time.Time, log *slog
 		_, _ = rand.Read(b[:]) // never fails
 		identity = hex.EncodeToString(b[:])
 	}
-	return &membership{now: now, log: log.With("group", cfg.GroupID), lost: make(chan struct{}), taken: make(chan struct{}),
+	return &membership{now: now, alone: cfg.Standalone, log: log.With("group", cfg.GroupID), lost: make(chan struct{}), taken: make(chan struct{}),
 		seat: seat{cfg: seatConfig{group: cfg.GroupID, identity: identity, url: "http://" + cfg.WorkerID + "/",
 			session: cfg.Session, heartbeat: cfg.Heartbeat, rebalance: cfg.Rebalance, wait: cfg.GroupWait}}}
 }
@@ -58,8 +60,25 @@ func (m *membership) open(props map[string]string, extra []kgo.Opt) (err error) 
 
 func (m *membership) close() { m.client.Close() }
 
+// clusterID asks the cluster for its id, "" if it has not answered soon.
+func (m *membership) clusterID(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, clusterIDLimit)
+	defer cancel()
+	meta, err := kadm.NewClient(m.client).BrokerMetadata(ctx)
+	if err != nil {
+		return ""
+	}
+	return meta.Cluster
+}
+
+const clusterIDLimit = 5 * time.Second
+
 // run holds the seat until ctx ends, then leaves the group. It returns early only with a fault that trying again won't mend.
 func (m *membership) run(ctx context.Context) error {
+	if m.alone {
+		<-ctx.Done()
+		return nil
+	}
 	for ctx.Err() == nil {
 		now := m.now()
 		req, until := m.seat.next(now)
@@ -139,7 +158,7 @@ func (m *membership) publish() {
 func (m *membership) await(ctx context.Context) (lost <-chan struct{}, err error) {
 	for {
 		m.mu.Lock()
-		held, lost, taken, fault := !m.until.IsZero(), m.lost, m.taken, m.fault
+		held, lost, taken, fault := m.alone || !m.until.IsZero(), m.lost, m.taken, m.fault
 		m.mu.Unlock()
 		switch {
 		case fault != nil:
@@ -159,7 +178,7 @@ func (m *membership) await(ctx context.Context) (lost <-chan struct{}, err error
 func (m *membership) holds() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.until.IsZero() || passed(m.now(), m.until) {
+	if !m.alone && (m.until.IsZero() || passed(m.now(), m.until)) {
 		return errNotOwner
 	}
 	return nil

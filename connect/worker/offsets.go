@@ -19,7 +19,7 @@ import (
 // sourceOffsets is the offsets topic as a map: what every source connector stored, found by the meaning of its
 // partition. Java finds an offset by its key's bytes, so a key that was found is used again as it is.
 type sourceOffsets struct {
-	table *table
+	table store
 	log   *slog.Logger
 
 	mu   sync.RWMutex
@@ -127,6 +127,5 @@ func (o *sourceOffsets) put(ctx context.Context, name string, offsets []connect.
 		entries[i] = e
 	}
 	o.mu.RUnlock()
-	_, err := o.table.put(ctx, entries...)
-	return err
+	return o.table.put(ctx, entries...)
 }

@@ -45,7 +45,7 @@ type topicValue struct {
 // statuses is the status topic as a map. What this worker writes it believes at once; records of its own that come back
 // are old news.
 type statuses struct {
-	table    *table
+	table    store
 	workerID string
 	now      func() time.Time
 	log      *slog.Logger

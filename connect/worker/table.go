@@ -65,6 +65,8 @@ const internalSegmentBytes = "16777216"
 
 func (t *table) close() { t.client.Close() }
 
+func (t *table) flush(ctx context.Context) error { return t.client.Flush(ctx) }
+
 // start makes the topic if it is missing, checks its policy, and begins reading at the oldest record. It repeats what
 // fails for the moment until ctx ends.
 func (t *table) start(ctx context.Context) error {
@@ -316,7 +318,12 @@ func (*pinnedFetch) MaxVersion() int16 { return 11 }
 type entry struct{ key, value []byte }
 
 // put writes entries in order and returns when all are durable (acks=all). With an error some may be.
-func (t *table) put(ctx context.Context, entries ...entry) (next map[int32]int64, err error) {
+func (t *table) put(ctx context.Context, entries ...entry) error {
+	_, err := t.write(ctx, entries)
+	return err
+}
+
+func (t *table) write(ctx context.Context, entries []entry) (next map[int32]int64, err error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -350,7 +357,7 @@ func (t *table) allowed() error {
 
 // putRead is put, and waits until what was written has been applied here.
 func (t *table) putRead(ctx context.Context, entries ...entry) error {
-	next, err := t.put(ctx, entries...)
+	next, err := t.write(ctx, entries)
 	if err != nil {
 		return err
 	}

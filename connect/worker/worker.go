@@ -39,7 +39,7 @@ type Worker struct {
 	log      *slog.Logger
 	resolver *provider.Resolver
 
-	configs  *table
+	configs  store
 	offsets  *sourceOffsets
 	statuses *statuses
 	group    *membership
@@ -91,7 +91,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer w.group.close()
-	tables := []*table{w.configs, w.offsets.table, w.statuses.table}
+	tables := []store{w.configs, w.offsets.table, w.statuses.table}
 	defer func() {
 		for _, t := range tables {
 			t.close()
@@ -124,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 }
 
 // term is one time of holding the group, from waiting for it to its loss or ctx's end.
-func (w *Worker) term(ctx context.Context, tables []*table) error {
+func (w *Worker) term(ctx context.Context, tables []store) error {
 	if err := w.replay(ctx, tables); err != nil { // while others may still write, to be ready at once
 		return err
 	}
@@ -157,7 +157,7 @@ func (w *Worker) term(ctx context.Context, tables []*table) error {
 	w.unitsMu.Unlock()
 	flushCtx, cancel := context.WithTimeout(w.bound, w.cfg.FlushTimeout)
 	defer cancel()
-	if err := w.statuses.table.client.Flush(flushCtx); err != nil {
+	if err := w.statuses.table.flush(flushCtx); err != nil {
 		w.log.Warn("last statuses were not written", "error", err)
 	}
 	return nil
@@ -167,78 +167,6 @@ func (w *Worker) term(ctx context.Context, tables []*table) error {
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
-	}
-	return nil
-}
-
-// openClients opens the membership and the tables; nothing is dialled.
-func (w *Worker) openClients() (err error) {
-	resolved, _, err := w.resolver.Resolve(w.cfg.Props)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if err := w.group.open(resolved, w.deps.KafkaOpts); err != nil {
-		return err
-	}
-	if err := w.openTables(resolved); err != nil {
-		w.group.close()
-		return err
-	}
-	for _, t := range []*table{w.configs, w.offsets.table, w.statuses.table} {
-		t.mayWrite = w.group.holds
-	}
-	return nil
-}
-
-func (w *Worker) openTables(resolved map[string]string) (err error) {
-	live := false
-	log := newConfigLog(func(key string, reason error) {
-		w.log.Warn("config record means nothing to this worker, it is left alone", "key", key, "reason", reason)
-	})
-	w.configs, err = openTable(w.cfg.ConfigTopic, resolved, w.deps.KafkaOpts, w.log, func(r *kgo.Record) {
-		live = live || w.ready.Load()
-		log.apply(string(r.Key), r.Value, r.Offset, live)
-	})
-	if err != nil {
-		return err
-	}
-	w.configs.after = func() {
-		snap := log.snapshot()
-		w.snap.Store(&snap)
-		w.kick()
-	}
-	if w.offsets.table, err = openTable(w.cfg.OffsetTopic, resolved, w.deps.KafkaOpts, w.log, w.offsets.apply); err != nil {
-		w.configs.close()
-		return err
-	}
-	if w.statuses.table, err = openTable(w.cfg.StatusTopic, resolved, w.deps.KafkaOpts, w.log, w.statuses.apply); err != nil {
-		w.configs.close()
-		w.offsets.table.close()
-		return err
-	}
-	return nil
-}
-
-// replay reads the tables to their ends.
-func (w *Worker) replay(ctx context.Context, tables []*table) error {
-	for _, t := range tables {
-		back := backoff{min: 100 * time.Millisecond, max: 2 * time.Second}
-		for {
-			err := t.readToEnd(ctx)
-			if err == nil {
-				break
-			}
-			if ctx.Err() != nil || !back.sleep(ctx) {
-				return err
-			}
-			if back.attempt > 1 { // a topic that was just made may be unknown for a moment
-				w.log.Warn("internal topic can't be read yet, trying again", "error", err)
-			}
-		}
-	}
-	w.statuses.replayed()
-	if meta, err := w.configs.admin.BrokerMetadata(ctx); err == nil {
-		w.cluster.Store(&meta.Cluster)
 	}
 	return nil
 }

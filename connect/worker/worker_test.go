@@ -123,6 +123,12 @@ func (c *cluster) startWith(props map[string]string, connectors ...connect.Conne
 	if err != nil || len(warnings) > 0 {
 		c.t.Fatal(err, warnings)
 	}
+	return c.run(cfg, connectors)
+}
+
+// run runs a worker until the test's end.
+func (c *cluster) run(cfg Config, connectors []connect.Connector) *running {
+	c.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("WEIR_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))

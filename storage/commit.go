@@ -58,7 +58,7 @@ func (s *Store) refuses(size int64, isData bool) error {
 	switch {
 	case s.err != nil:
 		return s.err
-	case roundSize(size) > s.opts.WALFileBytes:
+	case s.wal.sizeOf(size) > s.opts.WALFileBytes:
 		return fmt.Errorf("%w: %d bytes fit no write-ahead file of %d", ErrTooLarge, size, s.opts.WALFileBytes)
 	case isData && s.tailBytes.Load() >= 2*s.opts.TailBytes:
 		return s.noRoom()
@@ -78,10 +78,10 @@ func (s *Store) Admits(sizeBytes int, usesReserve bool) error {
 	if !usesReserve {
 		leave = s.wal.reserveBytes()
 	}
-	left, round := s.wal.left, s.open.bytes+size
+	left, round := s.wal.left, s.wal.sizeOf(s.open.bytes+size)
 	if s.open.frames > 0 && !left.admits(round, leave, s.opts.WALFileBytes) {
-		left.take(s.open.bytes, s.opts.WALFileBytes)
-		round = size
+		left.take(s.open.sizeBytes(), s.opts.WALFileBytes)
+		round = s.wal.sizeOf(size)
 	}
 	if !left.admits(round, leave, s.opts.WALFileBytes) {
 		return s.noRoom()
@@ -101,7 +101,7 @@ func (s *Store) noRoom() error {
 // sealOpen promises the open round its room and opens the next. Called with mu held, with a frame in the round.
 func (s *Store) sealOpen() {
 	s.wal.seal(s.open)
-	s.open = &round{number: s.open.number + 1, expectedBytes: int(roundSize(s.open.bytes))} // like this one
+	s.open = &round{number: s.open.number + 1, alignBytes: s.wal.alignBytes, expectedBytes: int(s.open.sizeBytes())} // like this one
 }
 
 // Commit writes and syncs one round, if one waits, and returns the completions that are due, to be run by the caller with no lock
@@ -161,13 +161,13 @@ func (s *Store) commit(now time.Time) error {
 	}
 	if err != nil {
 		for _, d := range writes {
-			d.close()
+			s.releaseWriters(d)
 		}
 		s.fail(err)
 		return s.Err()
 	}
 	for _, d := range writes {
-		d.settle()
+		s.settle(d)
 	}
 	s.complete(r, began)
 	return nil
@@ -208,7 +208,7 @@ func (s *Store) complete(r *round, began time.Time) {
 	clear(s.waiters[len(rest):])
 	s.waiters = rest
 	s.stats.Rounds++
-	s.stats.WALBytes += uint64(roundSize(r.bytes))
+	s.stats.WALBytes += uint64(r.sizeBytes())
 	s.stats.DirectBytes += uint64(r.directBytes)
 	if s.directSince += r.directBytes; s.directSince >= s.maxDirect() {
 		signal(s.wakeFlush)

@@ -34,7 +34,7 @@ type directWrite struct {
 	seq    uint64  // of the last append
 	tail   []tailBatch
 	names  map[uint64]string // of the files of tail
-	files  []vfs.File        // open since the write
+	files  []*handle         // in use since the write
 	newest uint64            // of them
 }
 
@@ -61,13 +61,19 @@ func (s *Store) writeDirect(r *round, synced Ticket) (writes []*directWrite, err
 	if len(r.heavy) == 0 || s.isDirectOff.Load() {
 		return nil, nil
 	}
+	if isNew := func(l *Log) bool { return l.created > synced }; s.opts.Sync == SyncOS && slices.ContainsFunc(r.heavy, isNew) {
+		if err := s.syncWAL(); err != nil { // once for a log
+			return nil, err
+		}
+		synced = r.number - 1
+	}
 	byNumber := map[uint64]*directWrite{}
 	for _, d := range s.planDirect(r) {
 		if !d.take(synced, s.hooks.skipOlder) {
 			continue
 		}
 		if err := s.writeOut(d); err != nil {
-			d.close()
+			s.releaseWriters(d)
 			if !vfs.IsFull(err) {
 				return writes, err
 			}
@@ -179,13 +185,14 @@ func (s *Store) writeOut(d *directWrite) error {
 	if err := s.makeLogDir(d.log); err != nil {
 		return err
 	}
+	dir := d.log.dir()
 	return eachFile(d.tail, func(file uint64, batches []tailBatch) error {
-		f, err := s.opts.FS.OpenReadWrite(path.Join(d.log.dir(), d.names[file]))
+		h, err := s.writers.acquire(handleKey{d.log.number, segmentKey{file: file}}, path.Join(dir, d.names[file]), 0)
 		if err != nil {
 			return fmt.Errorf("open segment: %w", err)
 		}
-		d.files, d.newest = append(d.files, f), file
-		return writeBatches(f, batches)
+		d.files, d.newest = append(d.files, h), file
+		return writeBatches(h.file, batches)
 	})
 }
 
@@ -193,8 +200,10 @@ func (s *Store) writeOut(d *directWrite) error {
 func (s *Store) syncRound(r *round, writes []*directWrite) error {
 	files := []vfs.File{r.file.file}
 	for _, d := range writes {
-		if !s.hooks.skipDirectSync {
-			files = append(files, d.files...)
+		for _, h := range d.files {
+			if !s.hooks.skipDirectSync {
+				files = append(files, h.file)
+			}
 		}
 	}
 	if err := s.opts.FS.SyncFiles(files); err != nil {
@@ -207,6 +216,9 @@ func (s *Store) syncRound(r *round, writes []*directWrite) error {
 	}
 	return nil
 }
+
+// maxWriters is how many segments are kept open for direct writes.
+const maxWriters = 128
 
 // noteUnsynced leaves the syncs of direct writes to the next flush, as SyncOS leaves that of the write-ahead log.
 func (s *Store) noteUnsynced(writes []*directWrite) {
@@ -288,8 +300,8 @@ func (s *Store) syncEntries(d *directWrite) error {
 }
 
 // settle is step 5.
-func (d *directWrite) settle() {
-	d.close()
+func (s *Store) settle(d *directWrite) {
+	s.releaseWriters(d)
 	l := d.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,10 +313,9 @@ func (d *directWrite) settle() {
 	l.writtenSeq = max(l.writtenSeq, d.seq)
 }
 
-// close closes the files; what matters was synced, or will be by name.
-func (d *directWrite) close() {
-	for _, f := range d.files {
-		_ = f.Close()
+func (s *Store) releaseWriters(d *directWrite) {
+	for _, h := range d.files {
+		s.writers.release(h)
 	}
 	d.files = nil
 }

@@ -450,7 +450,7 @@ func (s *Store) cut(c *capture, wanted map[segmentKey]bool) {
 			if err := s.opts.FS.Remove(p); err != nil && !vfs.IsNotExist(err) {
 				s.log.Warn("old segment stays until the next start", "file", p, "error", err)
 			}
-			s.files.evict(handleKey{c.log.number, g.key}) // after the removal: nobody can open it again
+			s.evict(handleKey{c.log.number, g.key}) // after the removal: nobody can open it again
 			continue
 		}
 		if err := s.truncateFile(p, g.size); err != nil && !vfs.IsNotExist(err) {
@@ -470,6 +470,12 @@ func (s *Store) truncateFile(p string, sizeBytes int64) error {
 		return err
 	}
 	return errors.Join(f.Truncate(sizeBytes), f.Close())
+}
+
+// evict closes a file that was removed: open, it would keep its space.
+func (s *Store) evict(key handleKey) {
+	s.files.evict(key)
+	s.writers.evict(key)
 }
 
 // removeLog removes a dropped log's folder.
@@ -505,7 +511,7 @@ func (s *Store) removeFiles(number uint64, dir string, wanted map[segmentKey]boo
 			return err
 		}
 		if ok {
-			s.files.evict(handleKey{number, key})
+			s.evict(handleKey{number, key})
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func undump(t *testing.T, dump string) (data []byte) {
 
 // encodeRound is a sealed round with the frames.
 func encodeRound(number, synced Ticket, frames []frame) []byte {
-	r := &round{number: number}
+	r := &round{number: number, alignBytes: blockBytes}
 	for i := range frames {
 		r.add(&frames[i])
 	}
@@ -232,7 +232,7 @@ func FuzzWAL(f *testing.F) {
 	f.Add(plain[roundHeaderBytes:900], true)
 	f.Fuzz(func(t *testing.T, data []byte, wrap bool) {
 		if wrap {
-			r := &round{number: 5}
+			r := &round{number: 5, alignBytes: blockBytes}
 			copy(r.reserve(len(data)), data)
 			r.bytes, r.frames = int64(len(data)), 1
 			r.finish(testGeneration, 4, testSalt)

@@ -64,6 +64,7 @@ type Options struct {
 
 const (
 	blockBytes          = 4096 // rounds start on such boundaries
+	minAlignBytes       = 512  // or of this, under SyncOS
 	minWALFileBytes     = 4 * blockBytes
 	roundSpareBytes     = 2 * blockBytes // header, trailer and padding of a round, at most
 	defaultWALFile      = 32 << 20
@@ -74,7 +75,7 @@ const (
 	defaultFewFiles     = 32
 	defaultDirect       = 256 << 10
 	defaultDirectLogs   = 8
-	defaultDirectOS     = 16 << 10
+	defaultDirectOS     = 4 << 10
 	defaultDirectLogsOS = 64
 	reserveShare        = 8 // of a write-ahead file, an nth is left to what frees a full disk
 )

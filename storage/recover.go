@@ -23,7 +23,7 @@ import (
 // opening: the write-ahead files are synced, what was replayed stays in them and in memory, no write-ahead file is free, so that nothing
 // is taken, and 4 and 5 are done by the first Flush that finds space. Memory is then bounded by the write-ahead files, not by TailBytes.
 func (s *Store) recover() error {
-	s.open = &round{}
+	s.open = &round{alignBytes: s.wal.alignBytes}
 	covered, err := s.loadCheckpoint()
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func (s *Store) replay(covered Ticket) (last Ticket, err error) {
 	return last, nil
 }
 
-// scanRounds finds the round headers of this store's last opening in a file. It looks at each block, but for those inside a round.
+// scanRounds finds the round headers of this store's last opening in a file. It looks wherever one may begin, but inside another.
 func (s *Store) scanRounds(f *walFile, found func(foundRound)) error {
 	size, err := f.file.Size()
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Store) scanRounds(f *walFile, found func(foundRound)) error {
 	}
 	window := make([]byte, 0, 256<<10)
 	windowAt := int64(0)
-	for place := int64(0); place+blockBytes <= size; {
+	for place := int64(0); place+minAlignBytes <= size; {
 		if place < windowAt || place+roundHeaderBytes > windowAt+int64(len(window)) {
 			windowAt = place
 			n, err := f.file.ReadAt(window[:min(int64(cap(window)), size-place)], place)
@@ -95,7 +95,7 @@ func (s *Store) scanRounds(f *walFile, found func(foundRound)) error {
 		}
 		h, ok := parseRoundHeader(window[place-windowAt:], s.salt)
 		if !ok || place+h.sizeBytes() > size {
-			place += blockBytes
+			place += minAlignBytes
 			continue
 		}
 		if h.generation == s.gen || s.hooks.anyGeneration {

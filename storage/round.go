@@ -5,8 +5,8 @@ import (
 	"hash/crc32"
 )
 
-// A round is what one sync makes durable. In a write-ahead file it begins on a 4 KiB boundary and is there as a
-// whole or not at all. All integers are big-endian; both CRCs are CRC-32C that begin with the store's salt, a random
+// A round is what one sync makes durable. In a write-ahead file it begins on a boundary of 4 KiB, so that no sync writes to a block of an
+// earlier one; under SyncOS, where the system writes pages when it likes, of 512 bytes. It is there as a whole or not at all. All integers are big-endian; both CRCs are CRC-32C that begin with the store's salt, a random
 // number in the checkpoint, so that no record can be made to look like a round.
 //
 //	 0 magic u32 "wRND" | 4 version u16 = 1 | 6 zero u16
@@ -17,7 +17,7 @@ import (
 //	40 header crc u32   of 0–40
 //	44 frames
 //	   trailer crc u32  of the frames
-//	   zeros to the next boundary
+//	   zeros to the next boundary (a reader looks every 512 bytes)
 type roundHeader struct {
 	generation uint64
 	round      Ticket
@@ -62,13 +62,13 @@ func parseRoundHeader(data []byte, salt uint64) (h roundHeader, ok bool) {
 		bytes: be.Uint32(data[32:]), frames: be.Uint32(data[36:])}, true
 }
 
-// sizeBytes is what the round takes in its file.
-func (h roundHeader) sizeBytes() int64 { return roundSize(int64(h.bytes)) }
+// sizeBytes is what the round takes in its file at least; there may be zeros up to a larger boundary.
+func (h roundHeader) sizeBytes() int64 { return roundSize(int64(h.bytes), minAlignBytes) }
 
 // roundSize is what a round with so many bytes of frames takes in its file.
-func roundSize(framesBytes int64) int64 {
+func roundSize(framesBytes, alignBytes int64) int64 {
 	n := framesBytes + roundHeaderBytes + roundTrailerBytes
-	return (n + blockBytes - 1) / blockBytes * blockBytes
+	return (n + alignBytes - 1) / alignBytes * alignBytes
 }
 
 // saltCRC is the CRC of the salt, with which every CRC of a round begins.
@@ -81,6 +81,7 @@ func saltCRC(salt uint64) uint32 {
 // round gathers frames. The bytes of its chunks never move: tails refer to them.
 type round struct {
 	number     Ticket
+	alignBytes int64    // it takes a multiple in its file
 	chunks     [][]byte // in order; the first begins with room for the header
 	bytes      int64    // of frames
 	takenBytes int64    // of frames when it was sealed; 0 once it is complete
@@ -95,6 +96,9 @@ type round struct {
 	file  *walFile // set when it is written
 	place int64
 }
+
+// sizeBytes is what the round takes in its file.
+func (r *round) sizeBytes() int64 { return roundSize(r.bytes, r.alignBytes) }
 
 // reserve returns the next n bytes of the round.
 func (r *round) reserve(n int) []byte {
@@ -140,7 +144,7 @@ func (r *round) finish(generation uint64, synced Ticket, salt uint64) {
 		sum = crc32.Update(sum, castagnoli, c)
 	}
 	used := r.bytes + roundHeaderBytes + roundTrailerBytes
-	end := r.reserve(int(roundTrailerBytes + roundSize(r.bytes) - used))
+	end := r.reserve(int(roundTrailerBytes + r.sizeBytes() - used))
 	binary.BigEndian.PutUint32(end, sum)
 	clear(end[roundTrailerBytes:])
 	putRoundHeader(r.chunks[0], roundHeader{generation, r.number, synced, uint32(r.bytes), r.frames}, salt)

@@ -133,7 +133,7 @@ func (x *segmentIndex) baseOfTime(ts int64) int64 {
 	return x.entries[i-1].base
 }
 
-// handle is an open segment file with its index, shared by readers and the flush.
+// handle is an open segment file, with its index if it is for readers.
 type handle struct {
 	key  handleKey
 	path string
@@ -154,17 +154,17 @@ type handleKey struct {
 	segmentKey
 }
 
-// handleCache keeps at most limit files open, beside those in use.
+// handleCache keeps at most limit files open, beside those in use. There are two, for reading and for direct writes.
 type handleCache struct {
-	fs    vfs.FS
-	limit int
+	openFile func(path string) (vfs.File, error)
+	limit    int
 
 	mu    sync.Mutex
 	clock uint64
 	open  map[handleKey]*handle
 }
 
-// acquire opens the file for reading, or shares it; release it afterwards.
+// acquire opens the file, or shares it; release it afterwards.
 func (c *handleCache) acquire(key handleKey, p string, intervalBytes int) (*handle, error) {
 	c.mu.Lock()
 	h := c.open[key]
@@ -174,7 +174,7 @@ func (c *handleCache) acquire(key handleKey, p string, intervalBytes int) (*hand
 		return h, nil
 	}
 	c.mu.Unlock()
-	f, err := c.fs.Open(p)
+	f, err := c.openFile(p)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (c *handleCache) release(h *handle) {
 	defer c.mu.Unlock()
 	h.refs--
 	if h.evicted && h.refs == 0 {
-		_ = h.file.Close() // open for reading only
+		_ = h.file.Close() // what matters was synced, or will be by name
 	}
 }
 

@@ -26,6 +26,7 @@ type Store struct {
 	gen   uint64 // one for each opening
 
 	files      handleCache
+	writers    handleCache   // of direct writes
 	tailBytes  atomic.Int64  // batches in memory
 	durable    atomic.Uint64 // newest round whose ticket is complete
 	roundBegan atomic.Int64  // unix nanoseconds; 0: no round is under way
@@ -133,12 +134,16 @@ func openStore(opts Options, h hooks) (*Store, error) {
 	}
 	s := &Store{
 		opts: opts, log: opts.Logger.With("component", "storage"), hooks: h, lock: lock,
-		files: handleCache{fs: opts.FS, limit: opts.OpenFiles, open: map[handleKey]*handle{}},
-		wake:  make(chan struct{}, 1), wakeFlush: make(chan struct{}, 1), failed: make(chan struct{}), noWait: make(chan struct{}),
+		files:   handleCache{openFile: opts.FS.Open, limit: opts.OpenFiles, open: map[handleKey]*handle{}},
+		writers: handleCache{openFile: opts.FS.OpenReadWrite, limit: min(opts.OpenFiles, maxWriters), open: map[handleKey]*handle{}},
+		wake:    make(chan struct{}, 1), wakeFlush: make(chan struct{}, 1), failed: make(chan struct{}), noWait: make(chan struct{}),
 		logs: map[LogID]*Log{}, saved: map[uint64]*Log{}, nextNumber: 1,
 	}
 	close(s.noWait)
-	s.wal.fileBytes = opts.WALFileBytes
+	s.wal.fileBytes, s.wal.alignBytes = opts.WALFileBytes, blockBytes
+	if opts.Sync == SyncOS {
+		s.wal.alignBytes = minAlignBytes
+	}
 	s.wal.measure()
 	if err := s.recover(); err != nil {
 		s.closeFiles()
@@ -213,6 +218,7 @@ func (s *Store) waiting() bool {
 
 func (s *Store) closeFiles() {
 	s.files.closeAll()
+	s.writers.closeAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := append(s.wal.free, s.wal.used...)
@@ -222,7 +228,7 @@ func (s *Store) closeFiles() {
 	for _, f := range all {
 		_ = f.file.Close() // all that matters was synced
 	}
-	s.wal = wal{fileBytes: s.wal.fileBytes}
+	s.wal = wal{fileBytes: s.wal.fileBytes, alignBytes: s.wal.alignBytes}
 	s.wal.measure()
 }
 

@@ -21,14 +21,15 @@ type walFile struct {
 // numbers, and may have become smaller by then (direct.go). Each round goes behind the one before or to the next file, and with that rule
 // smaller rounds never need more than larger ones, so the promise holds. There are no gaps between rounds.
 type wal struct {
-	fileBytes int64
-	current   *walFile
-	place     int64 // next in current
-	free      []*walFile
-	used      []*walFile
-	sealed    []*round // in order, without a place yet
-	left      walRoom  // when those are written
-	nextName  uint64
+	fileBytes  int64
+	alignBytes int64 // of rounds
+	current    *walFile
+	place      int64 // next in current
+	free       []*walFile
+	used       []*walFile
+	sealed     []*round // in order, without a place yet
+	left       walRoom  // when those are written
+	nextName   uint64
 }
 
 // walRoom is what files have room for.
@@ -37,9 +38,8 @@ type walRoom struct {
 	free  int   // files
 }
 
-// take gives a round of so many bytes of frames its room.
-func (r *walRoom) take(framesBytes, fileBytes int64) {
-	size := roundSize(framesBytes)
+// take gives a round of a size its room.
+func (r *walRoom) take(size, fileBytes int64) {
 	if r.place+size > fileBytes {
 		r.place = 0
 		r.free--
@@ -47,10 +47,9 @@ func (r *walRoom) take(framesBytes, fileBytes int64) {
 	r.place += size
 }
 
-// admits says whether a round of so many bytes of frames can be placed, with leaveBytes left after it. A file that is free is
-// enough to leave, so a batch that fills a file whole can be placed while there are two.
-func (r walRoom) admits(framesBytes, leaveBytes, fileBytes int64) bool {
-	size := roundSize(framesBytes)
+// admits says whether a round of a size can be placed, with leaveBytes left after it. A file that is free is enough to leave, so a batch
+// that fills a file whole can be placed while there are two.
+func (r walRoom) admits(size, leaveBytes, fileBytes int64) bool {
 	if r.place+size <= fileBytes {
 		return r.free > 0 || r.place+size+leaveBytes <= fileBytes
 	}
@@ -63,16 +62,19 @@ func (w *wal) reserveBytes() int64 {
 	return max(2*blockBytes, w.fileBytes/reserveShare/blockBytes*blockBytes)
 }
 
-// admits says whether a round can be placed behind those that are sealed.
+// admits says whether a round of so many bytes of frames can be placed behind those that are sealed.
 func (w *wal) admits(framesBytes, leaveBytes int64) bool {
-	return w.left.admits(framesBytes, leaveBytes, w.fileBytes)
+	return w.left.admits(w.sizeOf(framesBytes), leaveBytes, w.fileBytes)
 }
+
+// sizeOf is what a round of so many bytes of frames takes.
+func (w *wal) sizeOf(framesBytes int64) int64 { return roundSize(framesBytes, w.alignBytes) }
 
 // seal promises r its room. The caller has seen admits for r's size.
 func (w *wal) seal(r *round) {
 	r.takenBytes = r.bytes
 	w.sealed = append(w.sealed, r)
-	w.left.take(r.bytes, w.fileBytes)
+	w.left.take(r.sizeBytes(), w.fileBytes)
 }
 
 // put gives the first of the sealed rounds its place, for the size it has now.
@@ -82,7 +84,7 @@ func (w *wal) put() {
 	if len(w.sealed) == 0 {
 		w.sealed = nil
 	}
-	size := roundSize(r.bytes)
+	size := r.sizeBytes()
 	if w.current == nil || w.place+size > w.fileBytes {
 		if w.current != nil {
 			w.used = append(w.used, w.current)
@@ -103,7 +105,7 @@ func (w *wal) measure() {
 		w.left.place = w.place
 	}
 	for _, r := range w.sealed {
-		w.left.take(r.bytes, w.fileBytes)
+		w.left.take(r.sizeBytes(), w.fileBytes)
 	}
 }
 

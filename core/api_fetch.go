@@ -139,25 +139,13 @@ func (f *fetch) find(key *fetchKey) (*replica.Partition, error) {
 
 // checkFetch reports an offset that the log doesn't have, or a leader epoch that isn't the present one.
 func checkFetch(p *replica.Partition, next int64, epoch int32) error {
-	if err := checkEpoch(p, epoch); err != nil {
+	if err := p.CheckEpoch(epoch); err != nil {
 		return err
 	}
 	if log := p.Log(); next < log.StartOffset() || next > log.EndOffset() {
 		return kerr.OffsetOutOfRange
 	}
-	return p.Err()
-}
-
-// checkEpoch compares the leader epoch that a client believes in with the partition's; negative means that it has none.
-func checkEpoch(p *replica.Partition, epoch int32) error {
-	switch current := p.LeaderEpoch(); {
-	case epoch < 0 || epoch == current:
-		return nil
-	case epoch < current:
-		return kerr.FencedLeaderEpoch
-	default:
-		return kerr.UnknownLeaderEpoch
-	}
+	return nil
 }
 
 // wait registers the fetch with its partitions and the clock; whichever has enough first answers.

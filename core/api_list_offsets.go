@@ -62,7 +62,7 @@ func (l *listOffsets) find(name string, ask *kmsg.ListOffsetsRequestTopicPartiti
 	if err != nil {
 		return err
 	}
-	if err := checkEpoch(p, ask.CurrentLeaderEpoch); err != nil {
+	if err := p.CheckEpoch(ask.CurrentLeaderEpoch); err != nil {
 		return err
 	}
 	slot.Offset, slot.Timestamp, slot.LeaderEpoch = -1, -1, -1

@@ -36,10 +36,7 @@ func handleOffsetForLeaderEpoch(b *Broker, req *Request, done Done) {
 
 // endOfEpoch answers one partition: -1, -1 for an epoch that there can't have been.
 func endOfEpoch(p *replica.Partition, current, asked int32) (epoch int32, end int64, err error) {
-	if err := checkEpoch(p, current); err != nil {
-		return -1, -1, err
-	}
-	if err := p.Err(); err != nil {
+	if err := p.CheckEpoch(current); err != nil {
 		return -1, -1, err
 	}
 	if asked < 0 || asked > p.LeaderEpoch() {

@@ -95,7 +95,7 @@ func (p *produce) append(slot *kmsg.ProduceResponseTopicPartition, topic *kmsg.P
 	}
 	size := len(batch) // the frame is recycled before the answer
 	p.left.add()
-	err = part.Append(batch, p.acks, p.req.Now, func(app storage.Appended, err error) {
+	err = part.Append(batch, p.acks, t.configs.minISR, p.req.Now, func(app storage.Appended, err error) {
 		if err != nil {
 			p.fail(slot, err)
 		} else {

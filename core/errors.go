@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/weirlog/weir/core/meta"
+	"github.com/weirlog/weir/core/replica"
 	"github.com/weirlog/weir/storage"
 )
 
@@ -63,10 +64,17 @@ func codes() []codeRow {
 		{storage.ErrStoreClosed, kerr.NotLeaderForPartition},
 		{storage.ErrStoreFailed, kerr.KafkaStorageError},
 		{storage.ErrDropped, kerr.UnknownTopicOrPartition},
+		{replica.ErrNotLeader, kerr.NotLeaderForPartition},
+		{replica.ErrFencedEpoch, kerr.FencedLeaderEpoch},
+		{replica.ErrUnknownEpoch, kerr.UnknownLeaderEpoch},
+		{replica.ErrNotEnough, kerr.NotEnoughReplicas},
+		{replica.ErrNotEnoughLate, kerr.NotEnoughReplicasAfterAppend},
+		{replica.ErrNotReplica, kerr.ReplicaNotAvailable},
 		{meta.ErrTopicExists, kerr.TopicAlreadyExists},
 		{meta.ErrPartitions, kerr.InvalidPartitions},
 		{meta.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 		{meta.ErrFailed, kerr.KafkaStorageError},
+		{meta.ErrNoLeader, kerr.RequestTimedOut}, // retriable: it may have been made
 		{errUnknownConfig, kerr.InvalidConfig},
 		{errConfigValue, kerr.InvalidConfig},
 		{meta.ErrTooLarge, kerr.PolicyViolation},

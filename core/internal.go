@@ -38,7 +38,7 @@ func (b *Broker) appendRecords(p *replica.Partition, records []record.Record, no
 		return
 	}
 	batch := record.AppendBatch(nil, records, now)
-	err := p.Append(batch, replica.AcksAll, now, func(app storage.Appended, err error) { done(app.BaseOffset, err) })
+	err := p.Append(batch, replica.AcksAll, 1, now, func(app storage.Appended, err error) { done(app.BaseOffset, err) })
 	if err != nil {
 		done(-1, fmt.Errorf("append to %s-%d: %w", p.Topic, p.Index, err))
 	}

@@ -179,13 +179,16 @@ func (d TopicDefaults) validate() []error {
 
 // with is the configs of a topic that sets own.
 func (d TopicDefaults) with(own map[string]string) topicConfigs {
-	return topicConfigs{own: own, defaults: d}
+	c := topicConfigs{own: own, defaults: d}
+	c.minISR = int(c.number("min.insync.replicas"))
+	return c
 }
 
 // topicConfigs answers what a topic's configs are: its own, else the broker's, else Kafka's.
 type topicConfigs struct {
 	own      map[string]string
 	defaults TopicDefaults
+	minISR   int // min.insync.replicas, which every produce wants
 }
 
 func (c topicConfigs) value(key configKey) string {

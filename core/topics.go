@@ -139,7 +139,7 @@ func (b *Broker) applied(_ *meta.Image, c meta.Command, r meta.Result) {
 		b.configureTopic(r.Topic)
 	default:
 		for _, t := range r.Changed {
-			b.raiseEpochs(t)
+			b.assignAll(t)
 		}
 	}
 }
@@ -171,7 +171,9 @@ func (b *Broker) openParts(t *topic) error {
 		if err != nil {
 			return fmt.Errorf("open partition %s: %w", name, err)
 		}
-		t.parts = append(t.parts, replica.New(b.store, log, t.Name, int32(i), t.Partitions[i].LeaderEpoch))
+		p := replica.New(b.store, log, t.Name, int32(i), b.cfg.NodeID)
+		p.Assign(assignment(&t.Partitions[i]), b.cfg.Now())
+		t.parts = append(t.parts, p)
 	}
 	b.topics.put(t)
 	return nil
@@ -204,13 +206,17 @@ func (b *Broker) configureTopic(mt *meta.Topic) {
 	b.topics.put(t)
 }
 
-func (b *Broker) raiseEpochs(mt *meta.Topic) {
+func assignment(p *meta.Partition) replica.Assignment {
+	return replica.Assignment{Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, Replicas: p.Replicas, ISR: p.ISR}
+}
+
+func (b *Broker) assignAll(mt *meta.Topic) {
 	old := b.topics.byID(mt.ID)
 	if old == nil {
 		return
 	}
-	for i, p := range mt.Partitions {
-		old.parts[i].SetLeaderEpoch(p.LeaderEpoch)
+	for i := range mt.Partitions {
+		old.parts[i].Assign(assignment(&mt.Partitions[i]), b.cfg.Now())
 	}
 	b.topics.put(&topic{Topic: mt, configs: old.configs, parts: old.parts})
 }

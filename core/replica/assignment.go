@@ -1,6 +1,10 @@
 package replica
 
-import "errors"
+import (
+	"errors"
+	"slices"
+	"time"
+)
 
 // Errors of a partition that is not as its caller believed.
 var (
@@ -26,5 +30,88 @@ type ISRWish struct {
 	LeaderEpoch    int32
 	PartitionEpoch int32
 	ISR            []int32
-	Generations    []int64 // of the brokers in ISR, as they fetched
+	Generations    []int64 // of the brokers in ISR, as they fetched; 0 for one that has not
+}
+
+// Assign makes true what the metadata says: to lead in a new epoch, to go on leading with another in-sync set, or to follow. It is called
+// for each change, in order; a partition epoch before the newest is ignored. It is the only confirmation of a wish (Review).
+func (p *Partition) Assign(a Assignment, now time.Time) {
+	var e effects
+	p.mu.Lock()
+	if p.closed != nil || p.isAssigned && a.PartitionEpoch < p.assigned.PartitionEpoch {
+		p.mu.Unlock()
+		return
+	}
+	before := p.assigned
+	wasLeading := p.isLeading()
+	p.assigned, p.isAssigned, p.wish = a, true, nil
+	switch {
+	case !p.isLeading():
+		p.followers = nil
+		if wasLeading {
+			e.refuse(p, ErrNotLeader)
+		}
+	case !wasLeading || a.LeaderEpoch != before.LeaderEpoch:
+		p.epochStart = p.log.EndOffset()
+		p.followers = make(map[int32]*follower)
+	}
+	if p.isLeading() {
+		p.keepFollowers(now)
+		p.raise(&e)
+	}
+	p.mu.Unlock()
+	e.run()
+}
+
+// isLeading says that this node leads the partition. Called with mu held.
+func (p *Partition) isLeading() bool { return p.isAssigned && p.assigned.Leader == p.self }
+
+// keepFollowers has one entry for each replica besides this one. Who is new has all the time that a lagging one has.
+func (p *Partition) keepFollowers(now time.Time) {
+	for id := range p.followers {
+		if !slices.Contains(p.assigned.Replicas, id) {
+			delete(p.followers, id)
+		}
+	}
+	for _, id := range p.assigned.Replicas {
+		if id != p.self && p.followers[id] == nil {
+			p.followers[id] = &follower{caughtUp: now}
+		}
+	}
+}
+
+// LeaderEpoch is the epoch of the newest assignment.
+func (p *Partition) LeaderEpoch() int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.assigned.LeaderEpoch
+}
+
+// Assigned is the newest assignment; false before the first.
+func (p *Partition) Assigned() (Assignment, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.assigned, p.isAssigned
+}
+
+// CheckEpoch says whether a client that believes in this leader epoch (-1: in none) is at the right place: nil, ErrFencedEpoch, ErrUnknownEpoch or
+// ErrNotLeader, or what the partition was closed with.
+func (p *Partition) CheckEpoch(epoch int32) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.checkEpoch(epoch)
+}
+
+func (p *Partition) checkEpoch(epoch int32) error {
+	switch current := p.assigned.LeaderEpoch; {
+	case p.closed != nil:
+		return p.closed
+	case epoch >= 0 && epoch < current:
+		return ErrFencedEpoch
+	case epoch > current:
+		return ErrUnknownEpoch
+	case !p.isLeading():
+		return ErrNotLeader
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -24,27 +25,83 @@ const marksKept = 32
 // manyBytes stands for "more than any fetch waits for".
 const manyBytes = int64(1) << 40
 
-// Partition is one partition led by this node. All methods may overlap.
+// Partition is one replica of one partition, whatever its role. All methods may overlap.
+//
+// Lock order: mu, then the log's own.
 type Partition struct {
 	Topic string
 	Index int32
 
 	store *storage.Store
 	log   *storage.Log
+	self  int32
+	hooks hooks
 
-	mu       sync.Mutex
-	epoch    int32
-	hw       int64
-	closed   error
-	acks     []ackWaiter // by ascending end
-	watchers []*Watcher
-	marks    []mark // by ascending end; sizes of recent appends
-	total    int64  // bytes appended since the partition was opened
+	mu         sync.Mutex
+	assigned   Assignment
+	isAssigned bool
+	tenure     int // counts the times that it stopped leading
+	epochStart int64
+	followers  map[int32]*follower // while it leads: every replica but this
+	wish       *ISRWish
+	hw         int64
+	closed     error
+	acks       []ackWaiter // by ascending end
+	watchers   []*Watcher
+	ends       []*Watcher // followers that wait for the log's end
+	marks      []mark     // by ascending end; sizes of recent appends
+	total      int64      // bytes appended since the partition was opened
 }
 
 type ackWaiter struct {
-	end  int64
+	end    int64
+	minISR int
+	done   func(error)
+}
+
+// hooks are mutations, for tests of the tests.
+type hooks struct {
+	ackAtEnd       bool // the leader counts what its disk hasn't got
+	countEnds      bool // followers' ends count rather than their durable ends
+	skipDivergence bool // the leader doesn't look whether logs agree
+	skipCut        bool // the follower keeps what the leader doesn't have
+	trustLate      bool // the follower takes answers to what it asked of a log that is no more
+	joinEarly      bool // a follower is in sync that lacks what was acknowledged
+	trustOldISR    bool // those to be added don't count before they are
+}
+
+// effects is what follows of a change and must be done under no lock.
+type effects struct {
+	answers []ackAnswer
+	fire    []*Watcher
+}
+
+type ackAnswer struct {
 	done func(error)
+	err  error
+}
+
+func (e *effects) answer(a ackWaiter, err error) {
+	e.answers = append(e.answers, ackAnswer{a.done, err})
+}
+
+// refuse answers everyone who waits on p. Called with its mu held.
+func (e *effects) refuse(p *Partition, err error) {
+	for _, a := range p.acks {
+		e.answer(a, err)
+	}
+	e.fire = append(append(e.fire, p.watchers...), p.ends...)
+	p.acks, p.watchers, p.ends = nil, nil, nil
+	p.tenure++
+}
+
+func (e *effects) run() {
+	for _, a := range e.answers {
+		a.done(a.err)
+	}
+	for _, w := range e.fire {
+		w.Fire()
+	}
 }
 
 // Done takes an append's fate: where the batch is, and nil when it is as safe as its acks asked.
@@ -53,27 +110,13 @@ type Done func(app storage.Appended, err error)
 // mark says that the log's first total bytes (counted since opening) end at end (exclusive).
 type mark struct{ end, total int64 }
 
-// New makes the partition of log. Everything in the log counts as durable up to its DurableEnd.
-func New(store *storage.Store, log *storage.Log, topic string, index, leaderEpoch int32) *Partition {
-	return &Partition{Topic: topic, Index: index, store: store, log: log, epoch: leaderEpoch, hw: log.DurableEnd()}
+// New makes the replica of log on the node self. It follows nobody, and its high watermark is the log's start, until Assign.
+func New(store *storage.Store, log *storage.Log, topic string, index, self int32) *Partition {
+	return &Partition{Topic: topic, Index: index, store: store, log: log, self: self, hw: log.StartOffset()}
 }
 
 // Log is the partition's log, for reading, configuration and offsets by time.
 func (p *Partition) Log() *storage.Log { return p.log }
-
-// LeaderEpoch is the epoch in which this node leads the partition.
-func (p *Partition) LeaderEpoch() int32 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.epoch
-}
-
-// SetLeaderEpoch begins a new epoch of leadership.
-func (p *Partition) SetLeaderEpoch(epoch int32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.epoch = max(p.epoch, epoch)
-}
 
 // HighWatermark is the end (exclusive) of what consumers may see.
 func (p *Partition) HighWatermark() int64 {
@@ -89,11 +132,16 @@ func (p *Partition) Err() error {
 	return p.closed
 }
 
-// Append adds one whole record batch, which it copies. done, unless Append itself returns an error, is called once,
-// perhaps before Append returns.
-func (p *Partition) Append(batch []byte, acks Acks, now time.Time, done Done) error {
+// Append adds one whole record batch, which it copies, where this node leads and, for AcksAll, at least minISR replicas are in sync
+// (ErrNotLeader, ErrNotEnough). done, unless Append itself returns an error, is called once, perhaps before Append returns; with ErrNotLeader when
+// the fate of the batch is the next leader's, with ErrNotEnoughLate when it is on all of a set that has become too small.
+func (p *Partition) Append(batch []byte, acks Acks, minISR int, now time.Time, done Done) error {
 	p.mu.Lock()
-	epoch, err := p.epoch, p.closed
+	epoch, tenure, err := p.assigned.LeaderEpoch, p.tenure, p.checkEpoch(-1)
+	minISR = min(minISR, len(p.assigned.Replicas)) // as Kafka does: a topic of one replica takes what it always took
+	if err == nil && acks == AcksAll && len(p.assigned.ISR) < minISR {
+		err = ErrNotEnough
+	}
 	p.mu.Unlock()
 	if err != nil {
 		return err
@@ -110,10 +158,10 @@ func (p *Partition) Append(batch []byte, acks Acks, now time.Time, done Done) er
 	case AcksNone:
 		done(app, nil)
 	case AcksAll:
-		p.await(end, func(err error) { done(app, err) })
+		p.await(ackWaiter{end, minISR, func(err error) { done(app, err) }}, tenure)
 	}
 	p.store.Notify(app.Ticket, func(err error) {
-		p.advance(err)
+		p.synced(err)
 		if acks == AcksLeader {
 			done(app, err)
 		}
@@ -121,10 +169,21 @@ func (p *Partition) Append(batch []byte, acks Acks, now time.Time, done Done) er
 	return nil
 }
 
-// record remembers how many bytes end at end.
+// record remembers how many bytes end at end, and tells followers that wait for more.
 func (p *Partition) record(end, sizeBytes int64) {
+	var e effects
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.mark(end, sizeBytes)
+	for _, w := range p.ends {
+		if w.add(sizeBytes) {
+			e.fire = append(e.fire, w)
+		}
+	}
+	p.mu.Unlock()
+	e.run()
+}
+
+func (p *Partition) mark(end, sizeBytes int64) {
 	if len(p.marks) == 0 {
 		p.marks = append(p.marks, mark{end: p.hw}) // what was there when the partition was opened
 	}
@@ -139,54 +198,37 @@ func (p *Partition) record(end, sizeBytes int64) {
 	p.marks = append(p.marks, mark{end: end, total: p.total})
 }
 
-// await calls done when the high watermark reaches end.
-func (p *Partition) await(end int64, done func(error)) {
+// await answers a when the high watermark reaches its end, unless this node has stopped leading since tenure.
+func (p *Partition) await(a ackWaiter, tenure int) {
 	p.mu.Lock()
-	if p.hw >= end || p.closed != nil {
-		err := p.closed
+	var err error
+	switch {
+	case p.closed != nil:
+		err = p.closed
+	case p.tenure != tenure:
+		err = ErrNotLeader
+	case p.hw >= a.end:
+	default:
+		i := sort.Search(len(p.acks), func(i int) bool { return p.acks[i].end > a.end })
+		p.acks = slices.Insert(p.acks, i, a)
 		p.mu.Unlock()
-		done(err)
 		return
 	}
-	i := sort.Search(len(p.acks), func(i int) bool { return p.acks[i].end > end })
-	p.acks = append(p.acks, ackWaiter{})
-	copy(p.acks[i+1:], p.acks[i:])
-	p.acks[i] = ackWaiter{end: end, done: done}
 	p.mu.Unlock()
+	a.done(err)
 }
 
-// advance moves the high watermark to the durable end, or fails everyone when the store failed.
-func (p *Partition) advance(failed error) {
+// synced takes the store's word that more of the log is durable, or that the store has failed.
+func (p *Partition) synced(failed error) {
 	if failed != nil {
 		p.Close(failed)
 		return
 	}
-	end := p.log.DurableEnd()
+	var e effects
 	p.mu.Lock()
-	if end <= p.hw || p.closed != nil {
-		p.mu.Unlock()
-		return
-	}
-	before := p.totalAt(p.hw)
-	p.hw = end
-	grown := p.totalAt(p.hw) - before
-	n := sort.Search(len(p.acks), func(i int) bool { return p.acks[i].end > end })
-	ready := append([]ackWaiter(nil), p.acks[:n]...)
-	p.acks = append(p.acks[:0], p.acks[n:]...)
-	var fire []*Watcher
-	for _, w := range p.watchers {
-		if w.add(grown) {
-			fire = append(fire, w)
-		}
-	}
-	p.trimMarks()
+	p.raise(&e)
 	p.mu.Unlock()
-	for _, a := range ready {
-		a.done(nil)
-	}
-	for _, w := range fire {
-		w.fire()
-	}
+	e.run()
 }
 
 // totalAt is how many of the bytes counted since opening lie below end; 0 for an end older than what is remembered.
@@ -209,19 +251,12 @@ func (p *Partition) trimMarks() {
 // Close ends the partition: appends are refused with err, and everyone who waits is answered with it.
 // The log itself is the caller's to drop.
 func (p *Partition) Close(err error) {
+	var e effects
 	p.mu.Lock()
-	if p.closed != nil {
-		p.mu.Unlock()
-		return
+	if p.closed == nil {
+		p.closed = err
+		e.refuse(p, err)
 	}
-	p.closed = err
-	acks, watchers := p.acks, p.watchers
-	p.acks, p.watchers = nil, nil
 	p.mu.Unlock()
-	for _, a := range acks {
-		a.done(err)
-	}
-	for _, w := range watchers {
-		w.cancel()
-	}
+	e.run()
 }

@@ -25,7 +25,9 @@ func opened(t *testing.T) (*storage.Store, *Partition) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, New(store, log, "t", 0, 5)
+	p := New(store, log, "t", 0, 1)
+	p.Assign(Assignment{Leader: 1, LeaderEpoch: 5, PartitionEpoch: 5, Replicas: []int32{1}, ISR: []int32{1}}, time.Now())
+	return store, p
 }
 
 func commit(t *testing.T, s *storage.Store) {
@@ -55,7 +57,7 @@ func one() []byte {
 func add(t *testing.T, p *Partition, acks Acks) *calls {
 	t.Helper()
 	c := &calls{}
-	if err := p.Append(one(), acks, time.Now(), c.done); err != nil {
+	if err := p.Append(one(), acks, 1, time.Now(), c.done); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -145,7 +147,7 @@ func TestCloseAnswersEveryone(t *testing.T) {
 	if all.n != 1 || !errors.Is(all.err, gone) || fired != 1 {
 		t.Errorf("answers %d (%v), fired %d", all.n, all.err, fired)
 	}
-	if err := p.Append(one(), AcksAll, time.Now(), all.done); !errors.Is(err, gone) || all.n != 1 {
+	if err := p.Append(one(), AcksAll, 1, time.Now(), all.done); !errors.Is(err, gone) || all.n != 1 {
 		t.Errorf("append after close: %v, answers %d", err, all.n)
 	}
 	if err := p.Watch(NewWatcher(1, func() {}), 0); !errors.Is(err, gone) {
@@ -159,8 +161,9 @@ func TestCloseAnswersEveryone(t *testing.T) {
 
 func TestAppendsCarryTheEpochAndItNeverFalls(t *testing.T) {
 	store, p := opened(t)
-	p.SetLeaderEpoch(7)
-	p.SetLeaderEpoch(6)
+	for _, epoch := range []int32{7, 6} {
+		p.Assign(Assignment{Leader: 1, LeaderEpoch: epoch, PartitionEpoch: epoch, Replicas: []int32{1}, ISR: []int32{1}}, time.Now())
+	}
 	add(t, p, AcksAll)
 	commit(t, store)
 	if p.LeaderEpoch() != 7 || p.Log().LeaderEpoch() != 7 {

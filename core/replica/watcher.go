@@ -26,9 +26,6 @@ func (w *Watcher) Fire() bool {
 	return true
 }
 
-func (w *Watcher) fire()   { w.Fire() }
-func (w *Watcher) cancel() { w.Fire() }
-
 // add counts n bytes and reports whether that is enough. It doesn't fire.
 func (w *Watcher) add(n int64) bool { return w.missing.Add(-n) <= 0 }
 
@@ -37,17 +34,31 @@ func (w *Watcher) Missing() int64 { return w.missing.Load() }
 
 // Watch registers w for the bytes that become visible from the offset next on, and counts those that are visible
 // already. It doesn't fire w for those: look at Missing when all partitions are watched. Sizes are remembered for
-// recent batches only: a next older than that counts as plenty.
+// recent batches only: a next older than that counts as plenty. Only where this node leads: ErrNotLeader.
 func (p *Partition) Watch(w *Watcher, next int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed != nil {
-		return p.closed
+	if err := p.checkEpoch(-1); err != nil {
+		return err
 	}
 	if next < p.hw {
 		w.add(p.visibleFrom(next))
 	}
 	p.watchers = append(p.watchers, w)
+	return nil
+}
+
+// WatchEnd is Watch for a follower, which is served up to the log's end.
+func (p *Partition) WatchEnd(w *Watcher, next int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.checkEpoch(-1); err != nil {
+		return err
+	}
+	if next < p.log.EndOffset() {
+		w.add(manyBytes)
+	}
+	p.ends = append(p.ends, w)
 	return nil
 }
 
@@ -63,13 +74,17 @@ func (p *Partition) visibleFrom(next int64) int64 {
 func (p *Partition) Unwatch(w *Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, o := range p.watchers {
+	p.watchers, p.ends = remove(p.watchers, w), remove(p.ends, w)
+}
+
+// remove takes w out, whose order doesn't matter.
+func remove(watchers []*Watcher, w *Watcher) []*Watcher {
+	for i, o := range watchers {
 		if o == w {
-			last := len(p.watchers) - 1
-			p.watchers[i] = p.watchers[last]
-			p.watchers[last] = nil
-			p.watchers = p.watchers[:last]
-			return
+			last := len(watchers) - 1
+			watchers[i], watchers[last] = watchers[last], nil
+			return watchers[:last]
 		}
 	}
+	return watchers
 }

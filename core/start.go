@@ -65,9 +65,11 @@ func (b *Broker) registerLate(now time.Time) {
 	}
 }
 
-// openTopics opens what isn't open yet, and drops what the image doesn't name.
+// openTopics opens what isn't open yet, and drops what the image doesn't name, if it is one: a node that was far behind may have only the beginning of
+// a snapshot, which says nothing about the logs that it keeps.
 func (b *Broker) openTopics() error {
 	known := map[storage.LogID]bool{meta.LogID(): true}
+	isCurrent := b.meta.IsCurrent()
 	var failed error
 	b.meta.View(func(img *meta.Image) {
 		for _, t := range img.Topics() {
@@ -79,7 +81,7 @@ func (b *Broker) openTopics() error {
 			}
 		}
 		for _, id := range b.store.Logs() {
-			if known[id] {
+			if known[id] || !isCurrent {
 				continue
 			}
 			if _, err := b.store.Drop(id); err != nil {

@@ -1,10 +1,12 @@
 package meta
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,5 +133,56 @@ func TestATooLargeCommandIsRefused(t *testing.T) {
 	})
 	if calls != 2 {
 		t.Errorf("%d answers", calls)
+	}
+}
+
+// TestProposalsOfManyGoroutines beside the store's own loops: all are answered, in an order that the log keeps.
+func TestProposalsOfManyGoroutines(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	q, err := Open(Options{Store: s, MaxCommandBytes: 1 << 10, SnapshotEvery: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	const proposers, each = 4, 50
+	var wait sync.WaitGroup
+	for range proposers {
+		wait.Go(func() {
+			last := int64(-1)
+			for range each {
+				answer := make(chan int64)
+				q.Propose(Command{AllocateProducerIDs: &AllocateProducerIDs{Broker: 1, Count: 1}}, time.Now(), func(r Result, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+					answer <- r.FirstProducerID
+				})
+				q.Tick(time.Now())
+				_ = q.Status()
+				if id := <-answer; id <= last {
+					t.Errorf("id %d after %d", id, last)
+				} else {
+					last = id
+				}
+			}
+		})
+	}
+	wait.Wait()
+	q.View(func(m *Image) {
+		if m.NextProducerID() != proposers*each {
+			t.Errorf("%d ids were given", m.NextProducerID())
+		}
+	})
+	if q.log.base().Index == 1 {
+		t.Error("there was no snapshot")
+	}
+	cancel()
+	if err := <-ran; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

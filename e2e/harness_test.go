@@ -42,14 +42,15 @@ func shared(t *testing.T) services {
 	return s
 }
 
-// node is one `weir start` in a process of its own, or one `weir connect`.
+// node is one `weir start` in a process of its own, or one `weir connect` or `weir run`.
 type node struct {
 	t    *testing.T
 	bin  string
 	dir  string // holds data/ and log
 	base int    // first of its four ports
 	args []string
-	file string // of weir connect: its configuration; "": weir start
+	verb string // connect or run; "": start
+	file string // the configuration of connect and run
 	cmd  *exec.Cmd
 	done chan error // gives the process's end, once
 }
@@ -94,8 +95,8 @@ func (n *node) launch() {
 	}
 	defer log.Close()
 	args := []string{"start", "--data", filepath.Join(n.dir, "data"), "--port-base", fmt.Sprint(n.base)}
-	if n.file != "" {
-		args = []string{"connect", "--config", n.file, "--connect", strings.TrimPrefix(n.connect(), "http://"), "--console", strings.TrimPrefix(n.console(), "http://")}
+	if n.verb != "" {
+		args = []string{n.verb, "--config", n.file, "--connect", strings.TrimPrefix(n.connect(), "http://"), "--console", strings.TrimPrefix(n.console(), "http://")}
 	}
 	n.cmd = exec.Command(n.bin, append(args, n.args...)...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log

@@ -14,13 +14,14 @@ import (
 // newWorker makes a `weir connect` on the log of another node, with a Java worker's file; it is not started yet.
 func newWorker(t *testing.T, kafka *node, group string, args ...string) *node {
 	t.Helper()
-	n := &node{t: t, bin: kafka.bin, dir: t.TempDir(), base: freePorts(t, 4), args: args}
+	n := &node{t: t, bin: kafka.bin, dir: t.TempDir(), base: freePorts(t, 4), verb: "connect", args: args}
 	n.file = filepath.Join(n.dir, "connect-distributed.properties")
 	const converter = "org.apache.kafka.connect.storage.StringConverter"
 	text := fmt.Sprintf("bootstrap.servers=%s\ngroup.id=%s\nkey.converter=%s\nvalue.converter=%s\n"+
 		"config.storage.topic=%[2]s-configs\noffset.storage.topic=%[2]s-offsets\nstatus.storage.topic=%[2]s-status\n"+
 		"config.storage.replication.factor=3\noffset.storage.replication.factor=3\nstatus.storage.replication.factor=3\n"+
-		"offset.flush.interval.ms=200\nplugin.path=/usr/share/java\n", kafka.kafka(), group, converter, converter)
+		"offset.flush.interval.ms=200\nplugin.path=/usr/share/java\noffset.storage.file.filename=%[5]s\n",
+		kafka.kafka(), group, converter, converter, filepath.Join(n.dir, "offsets"))
 	if err := os.WriteFile(n.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +114,10 @@ func TestSecondWorkerIsRefused(t *testing.T) {
 	appendLines(t, in, 0, 100)
 	config := map[string]string{"connector.class": "file-source", "file": in, "topic": "lines"}
 	first.apply("in", config)
+	eventually(t, 20*time.Second, func() (bool, string) { // what is not stored is read again by who takes over
+		_, body := first.rest(http.MethodGet, "/connectors/in/offsets", "")
+		return strings.Contains(body, `"position":790`), body // the length of the file
+	})
 
 	refused := newWorker(t, kafka, "workers", "--set", "connect.connect.group.wait.ms=0")
 	refused.launch()
@@ -187,4 +192,57 @@ func TestInternalTopicsAreChecked(t *testing.T) {
 			w.kill()
 		}
 	}
+}
+
+// TestStandaloneWorkerSurvivesKills runs `weir run`: connectors from a file in Java's form, offsets in a file. Killed and
+// started again it goes on; a second one on the same offsets, and a connector that is refused, end it with the reason.
+func TestStandaloneWorkerSurvivesKills(t *testing.T) {
+	kafka := startNode(t, shared(t))
+	w := newWorker(t, kafka, "unused")
+	w.verb = "run"
+	in, out := filepath.Join(w.dir, "in.txt"), filepath.Join(w.dir, "out.txt")
+	for name, text := range map[string]string{
+		"source.properties": "name=in\nconnector.class=FileStreamSource\nfile=" + in + "\ntopic=lines\n",
+		"sink.json":         `{"name": "out", "config": {"connector.class": "FileStreamSink", "file": "` + out + `", "topics": "lines"}}`,
+		"bad.json":          `{"name": "bad", "connector.class": "NoSuchClass"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.args = []string{filepath.Join(w.dir, "source.properties"), filepath.Join(w.dir, "sink.json")}
+	appendLines(t, in, 0, 1000)
+	w.start()
+	distinctLines(t, out, 1000)
+
+	second := newWorker(t, kafka, "unused", w.args...)
+	second.verb, second.file = "run", w.file
+	second.launch()
+	if err := <-second.done; err == nil || !strings.Contains(second.log(), "offset.storage.file.filename") {
+		t.Errorf("a second worker on the same offsets ended with %v\n%s", err, second.log())
+	}
+	second.cmd = nil
+
+	for round := 1; round < 4; round++ {
+		appendLines(t, in, round*1000, (round+1)*1000)
+		w.kill()
+		w.start()
+	}
+	distinctLines(t, out, 4000)
+	w.stop(15 * time.Second)
+	before := strings.Count(kafka.kcat("", "-q", "-C", "-t", "lines", "-o", "beginning", "-e"), "\n")
+	appendLines(t, in, 4000, 4100)
+	w.start()
+	distinctLines(t, out, 4100)
+	if after := strings.Count(kafka.kcat("", "-q", "-C", "-t", "lines", "-o", "beginning", "-e"), "\n"); after != before+100 {
+		t.Errorf("%d records after an end in order, want %d: it did not go on where it was", after, before+100)
+	}
+	w.stop(15 * time.Second)
+
+	w.args = []string{filepath.Join(w.dir, "bad.json")}
+	w.launch()
+	if err := <-w.done; err == nil || !strings.Contains(w.log(), "NoSuchClass") {
+		t.Errorf("a connector of an unknown class: %v\n%s", err, w.log())
+	}
+	w.cmd = nil
 }

@@ -132,7 +132,9 @@ func (m *membership) publish() {
 	}
 	if w := m.seat.warning; w != nil && w.Error() != m.warning {
 		m.warning = w.Error()
-		m.log.Warn("not a member of the group of workers", "held", after, "why", w)
+		if before == after {
+			m.log.Warn("trouble with the group of workers", "held", after, "why", w)
+		}
 	}
 	switch {
 	case after && !before:

@@ -113,7 +113,7 @@ func sourceOf(d binlog.Dialect, gtid string) string {
 
 // takeRows begins with the rows of an event.
 func (t *task) takeRows(e *binlog.Rows) error {
-	if t.open != nil && t.open.skip || t.settings.Skip[rowsOp(e.Kind)] && e.Kind != binlog.Update {
+	if t.open != nil && t.open.skip || t.settings.Skip[rowsOp(e.Kind)] {
 		t.batchChanged()
 		return nil
 	}
@@ -267,7 +267,7 @@ func (t *task) truncate(id schema.TableID, q *binlog.Query) error {
 	return nil
 }
 
-// txnOf makes a statement's own transaction.
+// txnOf makes a statement's own transaction; Debezium tells no thread of it.
 func txnOf(q *binlog.Query) *openTxn {
-	return &openTxn{gtid: q.GTID, micros: int64(q.OriginalMicros), thread: int64(q.Thread)}
+	return &openTxn{gtid: q.GTID, micros: int64(q.OriginalMicros)}
 }

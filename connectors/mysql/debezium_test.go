@@ -63,11 +63,31 @@ func (g *recordedEvents) count(table string) (n int) {
 	return n
 }
 
-func goldenFile(d binlog.Dialect) string {
-	return filepath.Join(goldenDir, d.String()+".json.gz")
+// goldenCases are the settings under which the statements were recorded. DB is the
+// database's name.
+var goldenCases = map[string]map[string]string{
+	"plain": {},
+	"shaped": {"message.key.columns": "DB.plain:name;DB.keyless:a", "column.exclude.list": "DB.composite.c,DB.labels.s",
+		"tombstones.on.delete": "false", "skipped.operations": "none", "include.schema.comments": "true"},
+	"names": {"schema.name.adjustment.mode": "avro", "field.name.adjustment.mode": "avro", "skipped.operations": "u,d,t",
+		"table.exclude.list": "DB.composite,DB.labels", "include.schema.changes": "false"},
+	"captured": {"table.include.list": "DB.(plain|keyless|labels)", "schema.history.internal.store.only.captured.tables.ddl": "true",
+		"snapshot.mode": "no_data", "include.query": "true"},
 }
 
-func (g *recordedEvents) save(t *testing.T, d binlog.Dialect) {
+func goldenConfig(name, database string) map[string]string {
+	out := make(map[string]string)
+	for key, value := range goldenCases[name] {
+		out[key] = strings.ReplaceAll(value, "DB", database)
+	}
+	return out
+}
+
+func goldenFile(d binlog.Dialect, name string) string {
+	return filepath.Join(goldenDir, d.String()+"-"+name+".json.gz")
+}
+
+func (g *recordedEvents) save(t *testing.T, d binlog.Dialect, name string) {
 	encoded, err := json.MarshalIndent(g, "", " ")
 	if err != nil {
 		t.Fatal(err)
@@ -76,13 +96,13 @@ func (g *recordedEvents) save(t *testing.T, d binlog.Dialect) {
 	zip := gzip.NewWriter(&out)
 	_, _ = zip.Write(encoded)
 	_ = zip.Close()
-	if err := os.WriteFile(goldenFile(d), out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(goldenFile(d, name), out.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func goldenEvents(t *testing.T, d binlog.Dialect) *recordedEvents {
-	file, err := os.Open(goldenFile(d))
+func goldenEvents(t *testing.T, d binlog.Dialect, name string) *recordedEvents {
+	file, err := os.Open(goldenFile(d, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,25 +146,34 @@ func runFile(d *db, name string) {
 // every key, value, schema and header of every topic with what Debezium gave, and the
 // schema history, but for times and positions and what knownDifferences lists.
 func TestLikeDebezium(t *testing.T) {
-	eachServer(t, func(t *testing.T, d *db) {
-		want := goldenEvents(t, d.server.dialect)
-		runFile(d, "setup.sql")
-		config := d.config("include.schema.changes", "true")
-		r := newRunner(d, config).open()
-		defer r.close()
-		r.until("the snapshot is read", func() bool { return r.stored != nil && !snapshotUnderWay(r.stored) })
-		runFile(d, "stream.sql")
-		r.until("the end", func() bool {
-			last := len(r.log) - 1
-			return last > 0 && strings.Contains(r.log[last].value.String(), "the end")
+	for name := range goldenCases {
+		t.Run(name, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, d *db) { likeDebezium(t, d, name) })
 		})
-		got := ourEvents(t, d, r.log)
-		addHistory(t, d, got, config["schema.history.internal.file.filename"])
-		c := &comparison{t: t, got: got, want: want}
-		for _, topic := range topicsOf(got, want) {
-			c.compareTopic(topic)
-		}
+	}
+}
+
+func likeDebezium(t *testing.T, d *db, name string) {
+	want := goldenEvents(t, d.server.dialect, name)
+	runFile(d, "setup.sql")
+	config := d.config("include.schema.changes", "true")
+	for key, value := range goldenConfig(name, d.name) {
+		config[key] = value
+	}
+	r := newRunner(d, config).open()
+	defer r.close()
+	r.until("the snapshot is read", func() bool { return r.stored != nil && !snapshotUnderWay(r.stored) })
+	runFile(d, "stream.sql")
+	r.until("the end", func() bool {
+		last := len(r.log) - 1
+		return last > 0 && strings.Contains(r.log[last].value.String(), "the end")
 	})
+	got := ourEvents(t, d, r.log)
+	addHistory(t, d, got, config["schema.history.internal.file.filename"])
+	c := &comparison{t: t, got: got, want: want}
+	for _, topic := range topicsOf(got, want) {
+		c.compareTopic(topic)
+	}
 }
 
 // ourEvents encodes records as the recorded ones are.

@@ -42,7 +42,7 @@ type store struct {
 
 // openHistory opens the history, and makes its topic if it isn't there.
 func openHistory(ctx context.Context, s *settings, in connect.Task) (*history, error) {
-	h := &history{format: schema.Format{Dialect: s.schemaDialect()}, partition: debezium.Partition(s.Prefix),
+	h := &history{format: schema.Format{Dialect: s.schemaDialect(), Comments: s.comments}, partition: debezium.Partition(s.Prefix),
 		contains: binlog.SetContains(s.dialect), log: in.Log}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)

@@ -40,6 +40,7 @@ type settings struct {
 	lockTimeout   time.Duration
 	chunkRows     int
 	schemaChanges bool // records into the schema change topic
+	comments      bool // of tables and columns, in schemas and in the history
 	includeQuery  bool
 	filterDML     bool // leave out the changes of sources that are left out
 
@@ -96,6 +97,8 @@ func readSettings(d binlog.Dialect, got *connect.Settings, config connect.Config
 		filterDML:   got.Bool("gtid.source.filter.dml.events"),
 		unsignedBig: lower("bigint.unsigned.handling.mode"), timeAdjuster: got.Bool("enable.time.adjuster"), badSchema: lower("inconsistent.schema.handling.mode"),
 	}
+	// Debezium's connector for MariaDB reads comments for the sake of schema changes.
+	s.comments = got.Bool("include.schema.comments") || d == binlog.MariaDB && s.schemaChanges
 	if s.serverID == 0 {
 		s.serverID = 1<<24 + rand.Uint32N(1<<30) // far from those that people give
 	}

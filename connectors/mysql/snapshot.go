@@ -89,6 +89,9 @@ func (t *task) stepSnapshot(ctx context.Context) (done bool, err error) {
 	}()
 	at := &sourceAt{at: &binlog.At{File: r.position.File, Start: r.position.Pos}, micros: r.micros, snapshot: "true"}
 	for ; len(r.changes) > 0 && !t.full(); r.changes = r.changes[1:] {
+		if len(r.changes) == 1 && len(r.tables) == 0 {
+			at.snapshot = "last"
+		}
 		if t.settings.schemaChanges {
 			t.schemaChange(&r.changes[0], at, r.millis)
 		}

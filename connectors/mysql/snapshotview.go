@@ -248,8 +248,11 @@ func (t *task) takeStructures(ctx context.Context, run *snapshotRun, rows bool, 
 	position := run.offset(nil, nil)
 	var records []schema.HistoryRecord
 	for i := range changes {
-		if c := &changes[i]; t.recorded(c) {
+		c := &changes[i]
+		if t.recorded(c) {
 			records = append(records, c.Record(t.batch.Partition, position, run.millis))
+		}
+		if t.told(c) {
 			run.changes = append(run.changes, *c)
 		}
 	}

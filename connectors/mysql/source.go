@@ -102,7 +102,9 @@ func newTask(s *settings, in connect.Task) *task {
 	t := &task{settings: s, shared: newSchemas(s.dialect), log: in.Log, maxBytes: defaultBatchBytes, batch: s.NewBatch(s.dialect.String(), in.ID),
 		tables: make(map[schema.TableID]*table), mapped: make(map[*binlog.TableMap]*table), warned: make(map[schema.TableID]bool),
 		template: s.SourceTemplate(sourceFields, s.dialect.String(), ""), heartbeat: s.NewHeartbeat(time.Now())}
-	t.format = schema.Format{Dialect: s.schemaDialect()}
+	// Whole events are skipped, as Debezium does: a change of key is an update, whatever it becomes.
+	t.batch.Skip = debezium.Operations{'t': s.Skip['t']}
+	t.format = schema.Format{Dialect: s.schemaDialect(), Comments: s.comments}
 	t.changeSchemas = schema.NewChangeSchemas(s.dialect.String(), t.shared.Source, func(name string) string { return debezium.AdjustName(s.AdjustSchema, name) })
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)

@@ -42,10 +42,10 @@ func (t *task) structureChanged(ctx context.Context, q *binlog.Query, changes []
 		}
 	}
 	t.stats.progress.Add(1)
-	at := &sourceAt{at: &q.At, txn: &openTxn{gtid: q.GTID, micros: int64(q.OriginalMicros)}}
+	at := &sourceAt{at: &q.At, txn: txnOf(q)}
 	for i := range changes {
 		c := &changes[i]
-		if t.settings.schemaChanges && t.recorded(c) {
+		if t.settings.schemaChanges && t.told(c) {
 			t.schemaChange(c, at, now)
 		}
 		if c.Type == schema.ChangeTruncate {
@@ -70,8 +70,8 @@ func (t *task) historyPosition(q *binlog.Query) binlog.Offset {
 	return o
 }
 
-// recorded tells whether a change belongs into the history and the schema change topic.
-func (t *task) recorded(c *schema.Change) bool {
+// told tells whether a change belongs into the schema change topic.
+func (t *task) told(c *schema.Change) bool {
 	h := &t.settings.history
 	switch {
 	case !c.Recorded(), h.filter != nil && h.filter.Match(c.DDL):
@@ -80,10 +80,18 @@ func (t *task) recorded(c *schema.Change) bool {
 		return true
 	case h.onlyTables && c.ID != (schema.TableID{}):
 		return t.settings.takesTable(c.ID)
-	case h.onlyTables, h.onlyDatabase:
+	case h.onlyTables:
+		return c.SourceTable == nil && t.settings.takesDatabase(c.Database)
+	case h.onlyDatabase:
 		return t.settings.takesDatabase(c.Database)
 	}
 	return true
+}
+
+// recorded tells whether a change belongs into the history: as told, but that a history of captured tables alone has no
+// statements about databases.
+func (t *task) recorded(c *schema.Change) bool {
+	return t.told(c) && (!t.settings.history.onlyTables || c.ID != (schema.TableID{}) || c.Database == "")
 }
 
 // schemaChange appends a record of the schema change topic.

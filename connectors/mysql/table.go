@@ -128,12 +128,12 @@ func (t *task) newTable(model *schema.Table, wires []value.Wire) (*table, error)
 		c := &tab.columns[i]
 		codecs[i] = c.codec
 		if c.field >= 0 {
-			row = append(row, connect.StructField{Name: debezium.AdjustFieldName(s.AdjustField, model.Columns[i].Name), Schema: c.codec.Schema})
+			row = append(row, connect.StructField{Name: debezium.AdjustFieldName(s.AdjustField, model.Columns[i].Name), Schema: t.fieldSchema(tab, i)})
 		}
 	}
 	tab.plan = value.NewPlan(codecs, wires)
 	for _, i := range tab.key {
-		key = append(key, connect.StructField{Name: debezium.AdjustFieldName(s.AdjustField, model.Columns[i].Name), Schema: tab.columns[i].codec.Schema})
+		key = append(key, connect.StructField{Name: debezium.AdjustFieldName(s.AdjustField, model.Columns[i].Name), Schema: t.fieldSchema(tab, i)})
 	}
 	var prior *debezium.Table
 	if p := t.tables[model.ID]; p != nil {
@@ -145,6 +145,17 @@ func (t *task) newTable(model *schema.Table, wires []value.Wire) (*table, error)
 	}
 	t.tables[model.ID] = tab
 	return tab, nil
+}
+
+// fieldSchema gives the schema of a table's column i: its decoder's, with the comment where comments are asked for.
+func (t *task) fieldSchema(tab *table, i int) *connect.Schema {
+	s, doc := tab.columns[i].codec.Schema, t.format.Comment(tab.model.Columns[i].Comment)
+	if doc == "" {
+		return s
+	}
+	with := *s
+	with.Doc = doc
+	return &with
 }
 
 // compile makes the decoder of a table's column i. One that is neither captured nor part of the key is passed over.

@@ -68,7 +68,7 @@ func (f Format) tableValue(t *Table) connect.Value {
 		columns[i] = f.columnValue(&t.Columns[i])
 	}
 	return connect.StructValue([]connect.Value{
-		optionalText(t.Charset), textList(t.PrimaryKey), connect.ArrayValue(columns), optionalText(f.comment(t.Comment)),
+		optionalText(t.Charset), textList(t.PrimaryKey), connect.ArrayValue(columns), optionalText(f.Comment(t.Comment)),
 	})
 }
 
@@ -90,7 +90,7 @@ func (f Format) columnValue(c *Column) connect.Value {
 	return connect.StructValue([]connect.Value{
 		connect.StringValue(c.Name), connect.Int32Value(int32(c.JDBCType)), {}, connect.StringValue(c.TypeName),
 		connect.StringValue(c.TypeExpression), optionalText(c.Charset), length, scale, connect.Int32Value(int32(c.Position)),
-		connect.BoolValue(c.Optional), automatic, automatic, optionalText(f.comment(c.Comment)), text, labels,
+		connect.BoolValue(c.Optional), automatic, automatic, optionalText(f.Comment(c.Comment)), text, labels,
 	})
 }
 

@@ -30,7 +30,7 @@ type TableChange struct {
 // Format says how structure is written down for Debezium.
 type Format struct {
 	Dialect  Dialect
-	Comments bool // include.schema.comments: with the comments of tables and columns, of MySQL
+	Comments bool // with the comments of tables and columns
 }
 
 // Record makes the history's record of a change; source and position are shared.

@@ -19,7 +19,7 @@ var rewrite = flag.Bool("rewrite", false, "write testdata/ddl/differences-*.txt 
 func TestHistoryIsDebeziums(t *testing.T) {
 	eachDialect(t, func(t *testing.T, dialect Dialect, steps []step) {
 		d := differences{seen: map[string]bool{}}
-		format := Format{Dialect: dialect}
+		format := Format{Dialect: dialect, Comments: dialect == MariaDB} // as Debezium has them by default
 		replay(t, dialect, steps, func(_ *Catalog, s *step, changes []Change, _ []error) {
 			if s.Beyond {
 				return

@@ -43,14 +43,15 @@ func (f Format) change(w *writer, c *TableChange) {
 	if c.Table != nil {
 		w.field("table")
 		f.table(w, c.Table)
-		w.optional("comment", f.comment(c.Table.Comment))
+		w.optional("comment", f.Comment(c.Table.Comment))
 	}
 	w.close('}')
 }
 
-// comment gives what is written of a comment. Debezium always has those of MariaDB.
-func (f Format) comment(text string) string {
-	if f.Comments || f.Dialect == MariaDB {
+// Comment gives what is written of a table's or column's comment: as it stands in SQL
+// between quotes, "" where comments aren't asked for.
+func (f Format) Comment(text string) string {
+	if f.Comments {
 		return escapeText(text)
 	}
 	return ""
@@ -94,7 +95,7 @@ func (f Format) column(w *writer, c *Column) {
 	w.bool("optional", c.Optional)
 	w.bool("autoIncremented", f.automatic(c))
 	w.bool("generated", f.automatic(c))
-	w.optional("comment", f.comment(c.Comment))
+	w.optional("comment", f.Comment(c.Comment))
 	w.bool("hasDefaultValue", c.HasDefault)
 	if c.Default != nil {
 		w.text("defaultValueExpression", escapeText(*c.Default))

@@ -18,3 +18,5 @@ create table latin (id int primary key, v varchar(20), t text) default charset =
 insert into latin values (1, 'é€', 'ÿ');
 create table engine_myisam (id int primary key, v varchar(10)) engine = myisam;
 insert into engine_myisam values (1, 'm');
+create table commented (id int primary key comment 'the ''key''', v varchar(5) comment 'a value', w int) comment = 'a table\\with';
+insert into commented values (1, 'c', 2);

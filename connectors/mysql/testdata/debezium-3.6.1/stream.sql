@@ -77,6 +77,8 @@ insert into latin values (3, '日本', null);
 drop table labels, new_table;
 create table labels (id int primary key, now_text text);
 insert into labels values (1, 'another table of this name');
+alter table commented modify v varchar(6) comment 'another', add x int comment 'new', comment = 'changed';
+insert into commented values (2, 'd', 3, 4);
 create view a_view as select * from plain;
 drop view a_view;
 insert into plain (id, name) values (999999, 'the end');

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -129,7 +131,22 @@ func TestAPeerThatIsNotThereIsNoWin(t *testing.T) {
 	if err != nil || r.NotRun["kafka"] == "" || len(standings([]*result{r})) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	sc.sides = sc.sides[:1]
+	again := *r
+	sc.absent = func(context.Context, *bench) (string, error) { return "not run: not built", nil }
+	b.resume, b.binary = true, "another"
+	sc.measure = func(_ context.Context, _ *bench, sd side) (sample, error) {
+		if sd.Kind == kindWeir {
+			t.Error("a weir that can't take part was run")
+		}
+		return sample{Figures: []figure{higher("rate", "rate", "MB/s", 1)}}, nil
+	}
+	if err := b.compare(t.Context(), setPeers, sc); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = readResult(b.path(setPeers, "made")); err != nil || r.NotRun["weir"] == "" || len(r.Samples) != 2 || r.Complete || len(again.Samples) == 0 {
+		t.Errorf("the peer of a weir that can't take part did not run: %+v, %v", r, err)
+	}
+	sc.absent, sc.sides = nil, sc.sides[:1]
 	sc.measure = func(context.Context, *bench, side) (sample, error) { return sample{}, errNotRun }
 	if err := b.compare(t.Context(), setPeers, sc); err == nil {
 		t.Error("a weir that does not start is passed over")
@@ -186,6 +203,77 @@ func TestVerifyFindsWrongAnswers(t *testing.T) {
 	}
 	if _, err := l.verify(ctx, addr); !errors.Is(err, errWrong) {
 		t.Errorf("a record too many passes: %v", err)
+	}
+}
+
+// A service that can't be had leaves every side out, and says why.
+func TestAServiceThatIsNotThereIsNoResult(t *testing.T) {
+	b := &bench{store: t.TempDir(), dir: t.TempDir(), peers: t.TempDir(), seconds: 5, rounds: 1, out: &bytes.Buffer{}}
+	sc := scenario{name: "made", sides: []side{{"weir", kindWeir, nil}, {"kafka", kindKafka, nil}}, services: []string{"nonsense"},
+		measure: func(context.Context, *bench, side) (sample, error) {
+			t.Error("measured without its service")
+			return sample{}, nil
+		}}
+	if err := b.compare(t.Context(), setPeers, sc); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readResult(b.path(setPeers, "made"))
+	if err != nil || !strings.Contains(r.NotRun["weir"], "nonsense") || r.NotRun["kafka"] == "" || r.Complete {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// What arrived is told from the id of each row, in any order; one that is foreign or comes twice is a wrong answer.
+func TestArrivalsAreOfTheRightRows(t *testing.T) {
+	for value, want := range map[string]int{`{"before":null,"after":{"id":17,"account":3}}`: 17, `{"after":null}`: -1, `{"after":{"id":"x","a":1}}`: -1} {
+		if got, err := eventID([]byte(value)); err != nil && (want >= 0 || !errors.Is(err, errWrong)) || err == nil && got != want {
+			t.Errorf("%s: %d, %v", value, got, err)
+		}
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t", "twice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	for topic, ids := range map[string][]int{"t": {12, 10, 11}, "twice": {10, 11, 11}} {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic(topic), kgo.ConsumeTopics(topic))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			if err := cl.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprintf(`{"after":{"id":%d,"account":1}}`, id))).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at, err := arrivals(t.Context(), cl, 10, 3)
+		switch {
+		case topic == "twice" && !errors.Is(err, errWrong):
+			t.Errorf("an event that came twice passes: %v", err)
+		case topic == "t" && (err != nil || len(at) != 3 || at[0].IsZero() || at[2].IsZero()):
+			t.Errorf("%v, %v", at, err)
+		}
+		cl.Close()
+	}
+}
+
+// A line's time runs from when it was due until the target holds all of it.
+func TestLinesAreTimedFromWhenTheyAreDue(t *testing.T) {
+	folder := t.TempDir()
+	size, err := writeLines(folder, 10)
+	if err != nil || size != 10*lineBytes || len(line(1_000_000)) != lineBytes {
+		t.Fatalf("%d bytes, %d a line, %v", size, len(line(1_000_000)), err)
+	}
+	// The target is the source itself: what is written has arrived.
+	if err := os.Link(filepath.Join(folder, "in"), filepath.Join(folder, "out")); err != nil {
+		t.Fatal(err)
+	}
+	took, err := appendLines(t.Context(), folder, 40*time.Millisecond)
+	if err != nil || len(took) != 30 || took[0] < 0 {
+		t.Errorf("%d lines of the last three quarters of 40, %v", len(took), err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "out"))
+	if err != nil || len(text) != 50*lineBytes {
+		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
 

@@ -22,7 +22,7 @@ connect=http://127.0.0.1:$((port + 5))
 mysql=127.0.0.1:$((port + 6))
 mariadb=127.0.0.1:$((port + 7))
 debezium=debezium-3.6.1
-recorders=(convert transform postgres postgres-17 mysql-values mysql-events mysql-ddl opensearch rest)
+recorders=(convert transform postgres postgres-17 mysql-values mysql-events mysql-ddl mysql-source opensearch rest)
 cd "$root"
 
 # started NAME starts one of the servers unless it runs; the last act of all ends them.
@@ -193,6 +193,14 @@ record_mysql-ddl() {
   started mariadb
   RECORD_MYSQL=$mysql RECORD_MARIADB=$mariadb RECORD_KAFKA=$kafka RECORD_CONNECT=$connect \
     go test -count=1 -tags record -run '^TestRecord$' ./connectors/mysql/schema >"$dir/ddl.log" 2>&1 || die "$(grep -m1 -A3 -- '--- FAIL' "$dir/ddl.log")"
+}
+
+record_mysql-source() {
+  started connect
+  started mysql
+  started mariadb
+  WEIR_TEST_MYSQL=$mysql WEIR_TEST_MARIADB=$mariadb RECORD_KAFKA=$kafka RECORD_CONNECT=$connect \
+    go test -count=1 -tags record -run '^TestRecordDebezium$' ./connectors/mysql >"$dir/source.log" 2>&1 || die "$(grep -m1 -A3 -- '--- FAIL' "$dir/source.log" || tail -n 3 "$dir/source.log")"
 }
 
 record_opensearch() {

@@ -6,8 +6,9 @@ SHELL := /bin/bash
 
 FUZZTIME ?= 30s
 KILLS    ?= 10
+MYSQL_KILLS ?= 20
 
-.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz soak clean
+.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz chaos-mysql soak clean
 
 help:
 	@echo 'make build      bin/weir, one static binary'
@@ -23,6 +24,7 @@ help:
 	@echo 'make bench-report  e2e/bench/RESULTS.md from the stored results'
 	@echo 'make golden     real peers write the golden test data anew (RECORDER=name picks some)'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
+	@echo 'make chaos-mysql   sysbench on MySQL and MariaDB with twenty times SIGKILL and DDL between (MYSQL_KILLS=N)'
 	@echo 'make soak       what takes too long for make test'
 
 build:
@@ -84,11 +86,15 @@ fuzz:
 	  done; \
 	done
 
+# The rest of the kills in e2e are made by `make test`.
+chaos-mysql:
+	@WEIR_E2E_KILLS=$(MYSQL_KILLS) e2e/test.sh e2e 'MySQL'
+
 soak: build
 	@e2e/services/install.sh test
 	@KILLS=60 DEMO_DIR=$$(readlink -f .run)/soak DEMO_PORT=29290 DEMO_RATE=300 e2e/demo/demo.sh run
 	@DEMO_DIR=$$(readlink -f .run)/soak DEMO_PORT=29290 e2e/demo/demo.sh stop
-	@WEIR_E2E_KILLS=20 e2e/test.sh e2e 'Kills|Nobody'
+	@$(MAKE) chaos-mysql
 	@$(MAKE) fuzz FUZZTIME=5m
 
 clean:

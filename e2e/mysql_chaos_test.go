@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -92,67 +91,160 @@ func digest(lines []string) string {
 	return fmt.Sprintf("%d rows %x", len(lines), sha256.Sum256([]byte(strings.Join(lines, "\n"))))
 }
 
-// TestSysbenchSurvivesKills: sysbench changes rows and statements change the table while weir is killed at random moments,
-// in its snapshot too. What the log leaves of each key is the table.
-func TestSysbenchSurvivesKills(t *testing.T) {
+// load is what changes rows while weir is killed: sysbench on two tables, and a procedure that knows what a connector can get
+// wrong: keys that change, rows that are deleted and come again, transactions and savepoints that are rolled back, one of
+// thousands of rows now and then, and a sequence of steps, one for each transaction.
+const loadTables = `CREATE TABLE item (a int, b varchar(20), v int, PRIMARY KEY (a, b)); CREATE TABLE step (id bigint PRIMARY KEY);
+CREATE TABLE bulk (id int AUTO_INCREMENT PRIMARY KEY, n int, t varchar(100));
+INSERT INTO item WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 1000) SELECT n, 'k', 0 FROM r;
+DELIMITER $$
+CREATE PROCEDURE work(seconds int)
+BEGIN
+  DECLARE until_ datetime(6) DEFAULT sysdate(6) + INTERVAL seconds SECOND;
+  DECLARE n, x int DEFAULT 0;
+  WHILE sysdate(6) < until_ DO
+    SET n = n + 1, x = 1 + floor(rand() * 1000);
+    START TRANSACTION;
+    INSERT INTO step VALUES (n);
+    UPDATE item SET v = v + 1 WHERE a = x;
+    IF n % 3 = 0 THEN DELETE FROM item WHERE a = x; END IF;
+    IF n % 4 = 0 THEN INSERT IGNORE INTO item (a, b, v) VALUES (x, 'k', n); END IF;
+    IF n % 5 = 0 THEN UPDATE item SET b = concat('moved', n) WHERE a = x AND b = 'k'; END IF;
+    IF n % 7 = 0 THEN SAVEPOINT s; INSERT INTO step VALUES (-n); UPDATE item SET v = -1 WHERE a = x; ROLLBACK TO s; END IF;
+    IF n % 300 = 0 THEN INSERT INTO bulk (n, t) SELECT n, repeat('x', 100) FROM item CROSS JOIN (SELECT 1 UNION SELECT 2 UNION SELECT 3) m; END IF;
+    IF n % 301 = 0 THEN DELETE FROM bulk WHERE id % 2 = 0; END IF;
+    COMMIT;
+    START TRANSACTION;
+    INSERT INTO step VALUES (-n);
+    ROLLBACK;
+    DO sleep(0.002);
+  END WHILE;
+END $$
+DELIMITER ;
+`
+
+// reshapes change the tables of the load. The columns that are added have their number as default.
+func reshapes(i int) []string {
+	return []string{
+		fmt.Sprintf("ALTER TABLE sbtest1 ADD COLUMN x%d int NOT NULL DEFAULT %d", i, i),
+		fmt.Sprintf("ALTER TABLE item ADD COLUMN x%d int NOT NULL DEFAULT %d FIRST", i, i),
+		"ALTER TABLE sbtest1 MODIFY c char(120) NOT NULL DEFAULT '' AFTER pad",
+		"ALTER TABLE sbtest1 CHANGE pad filling char(60) NOT NULL DEFAULT ''; ALTER TABLE sbtest1 CHANGE filling pad char(60) NOT NULL DEFAULT ''",
+		"ALTER TABLE item MODIFY v bigint AFTER a; ALTER TABLE bulk RENAME COLUMN n TO n2; ALTER TABLE bulk RENAME COLUMN n2 TO n",
+		"CREATE TABLE sbtest2_new LIKE sbtest2; DROP TABLE sbtest2_new",
+		fmt.Sprintf("ALTER TABLE sbtest1 DROP COLUMN x%d", max(0, i-1)),
+		fmt.Sprintf("ALTER TABLE item DROP COLUMN x%d", max(0, i-2)),
+	}
+}
+
+// reshape runs some of them.
+func (m sqlServer) reshape(t *testing.T, database string, statements []string) {
+	t.Helper()
+	for _, statement := range statements {
+		out, err := command(t, statement, "mariadb", m.arguments(database)...)
+		if err != nil && !strings.Contains(out, "ERROR 1091") && !strings.Contains(out, "ERROR 1060") { // there is no such column, or it is there
+			t.Fatalf("%s: %v %s", statement, err, out)
+		}
+	}
+}
+
+// sysbench runs one of its verbs.
+func (m sqlServer) sysbench(t *testing.T, database string, seconds int, verb string) error {
+	host, port, _ := net.SplitHostPort(m.address)
+	out, err := exec.CommandContext(t.Context(), "sysbench", "oltp_write_only", "--db-driver=mysql", "--mysql-host="+host, "--mysql-port="+port, "--mysql-user=weir",
+		"--mysql-password=weir", "--mysql-db="+database, "--tables=2", "--table-size=10000", "--threads=2", "--rate=60", "--mysql-ignore-errors=all",
+		"--time="+strconv.Itoa(seconds), verb).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("sysbench %s: %w\n%s", verb, err, out)
+	}
+	return nil
+}
+
+// TestMySQLSurvivesKills: rows change and tables change their shape while weir is killed at random moments, in its snapshot
+// too. What the log leaves of each key is the table, by number and hash, and the sequence of steps is complete and in order.
+// `make chaos-mysql` kills twenty times.
+func TestMySQLSurvivesKills(t *testing.T) {
 	if _, err := exec.LookPath("sysbench"); err != nil {
 		t.Skip("NOT RUN: sysbench is not installed; use `make test`")
 	}
 	eachSQLServer(t, func(t *testing.T, s services, m sqlServer) {
-		const db = "sbkills"
+		const db = "kills"
 		rng := chaosSeed(t)
 		m.newDatabase(t, db)
-		count := kills(6)
-		seconds := 2 * count
-		host, port, _ := net.SplitHostPort(m.address)
-		bench := func(ctx context.Context, verb string) error {
-			out, err := exec.CommandContext(ctx, "sysbench", "oltp_write_only", "--db-driver=mysql", "--mysql-host="+host, "--mysql-port="+port, "--mysql-user=weir", "--mysql-password=weir",
-				"--mysql-db="+db, "--tables=1", "--table-size=20000", "--threads=2", "--rate=60", "--mysql-ignore-errors=all", "--time="+fmt.Sprint(seconds), verb).CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("sysbench %s: %w\n%s", verb, err, out)
-			}
-			return nil
-		}
-		if err := bench(t.Context(), "prepare"); err != nil {
+		m.sql(t, db, loadTables)
+		if err := m.sysbench(t, db, 1, "prepare"); err != nil {
 			t.Fatal(err)
 		}
 		n := startNode(t, s)
+		worked := make(chan error, 2)
+		count := kills(3)
+		seconds := 3 * count
+		go func() { worked <- m.sysbench(t, db, seconds, "run") }()
+		go func() {
+			out, err := exec.CommandContext(t.Context(), "mariadb", append(m.arguments(db), "-e", fmt.Sprintf("CALL work(%d)", seconds))...).CombinedOutput()
+			if err != nil {
+				err = fmt.Errorf("work: %w\n%s", err, out)
+			}
+			worked <- err
+		}()
 		if code, body := n.put(db, m.config(db)); code/100 != 2 {
 			t.Fatalf("%d %s", code, body)
 		}
-		worked := make(chan error, 1)
-		go func() { worked <- bench(t.Context(), "run") }()
 		for i := range count {
 			time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond) // the moment of the fault
+			statements := reshapes(i)
+			rng.Shuffle(len(statements), func(a, b int) { statements[a], statements[b] = statements[b], statements[a] })
+			while := rng.IntN(4) // so many while it runs, the others while it doesn't
+			m.reshape(t, db, statements[:while])
+			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 			n.kill()
-			for _, statement := range []string{
-				fmt.Sprintf("ALTER TABLE sbtest1 ADD COLUMN x%d int NOT NULL DEFAULT %d", i, i), "ALTER TABLE sbtest1 MODIFY c char(120) NOT NULL DEFAULT '' AFTER pad",
-				fmt.Sprintf("ALTER TABLE sbtest1 DROP COLUMN x%d", max(0, i-1)), "ALTER TABLE sbtest1 CHANGE pad filling char(60) NOT NULL DEFAULT ''; ALTER TABLE sbtest1 CHANGE filling pad char(60) NOT NULL DEFAULT ''",
-			}[:1+rng.IntN(4)] {
-				out, err := command(t, statement, "mariadb", m.arguments(db)...)
-				if err != nil && !strings.Contains(out, "1091") { // there is no such column
-					t.Fatalf("%s: %v %s", statement, err, out)
-				}
-			}
+			m.reshape(t, db, statements[while:while+rng.IntN(len(statements)-while)])
 			n.start()
 		}
-		if err := <-worked; err != nil {
-			t.Fatal(err)
+		for range 2 {
+			if err := <-worked; err != nil {
+				t.Fatal(err)
+			}
 		}
 		n.passed(m, db)
-		want := strings.Split(m.sql(t, db, "SELECT id, k, c, pad FROM sbtest1"), "\n")
-		var got []string
-		for _, row := range n.replayed(db + "." + db + ".sbtest1") {
-			pad := row["pad"]
-			if pad == nil {
-				pad = row["filling"]
-			}
-			got = append(got, fmt.Sprintf("%v\t%v\t%v\t%v", asInteger(row["id"]), asInteger(row["k"]), row["c"], pad))
+		for _, table := range []string{"sbtest1", "sbtest2", "item", "bulk"} {
+			m.sameAsLog(t, n, db, table)
 		}
-		if g, w := digest(got), digest(want); g != w {
-			t.Errorf("the log leaves %s, the table has %s; only in the log: %.500q, only in the table: %.500q", g, w, without(got, want), without(want, got))
+		steps := checkSteps(t, n, db+"."+db+".step", m.sql(t, db, "SELECT count(*) FROM step"))
+		if steps < 100*count {
+			t.Errorf("only %d transactions in %d s", steps, seconds)
 		}
 	})
+}
+
+// sameAsLog compares a table with what the log leaves of each of its keys. A row that wasn't touched since a column was added
+// has the column's default in the table, and nothing in the log.
+func (m sqlServer) sameAsLog(t *testing.T, n *node, database, table string) {
+	t.Helper()
+	columns := strings.Split(m.sql(t, database, "SELECT column_name FROM information_schema.columns WHERE table_schema = '"+database+"' AND table_name = '"+table+"' ORDER BY ordinal_position"), "\n")
+	want := strings.Split(m.sql(t, database, "SELECT "+strings.Join(columns, ", ")+" FROM "+table), "\n")
+	var got []string
+	for _, row := range n.replayed(database + "." + database + "." + table) {
+		fields := make([]string, len(columns))
+		for i, column := range columns {
+			v, known := row[column]
+			if !known {
+				v = row[map[string]string{"pad": "filling", "n": "n2"}[column]] // its name for a moment
+			}
+			switch v := v.(type) {
+			case nil:
+				fields[i] = strings.TrimPrefix(column, "x") // the default of a column that was added
+			case float64:
+				fields[i] = strconv.FormatInt(int64(v), 10)
+			default:
+				fields[i] = fmt.Sprint(v)
+			}
+		}
+		got = append(got, strings.Join(fields, "\t"))
+	}
+	if g, w := digest(got), digest(want); g != w {
+		t.Errorf("%s: the log leaves %s, the table has %s; only in the log: %.500q, only in the table: %.500q", table, g, w, without(got, want), without(want, got))
+	}
 }
 
 // without gives the lines of a that b does not have; both are sorted.
@@ -164,11 +256,6 @@ func without(a, b []string) []string {
 		}
 	}
 	return out
-}
-
-func asInteger(v any) string {
-	f, _ := v.(float64)
-	return strconv.FormatInt(int64(f), 10)
 }
 
 // TestMySQLTablesChangeWhileNobodyLooks: columns come, go, move and change while weir is down, a tool exchanges the table for

@@ -104,16 +104,16 @@ END $$`)
 	if !maps.Equal(got, want) {
 		t.Errorf("%d rows in the log, %d in the table, and they differ", len(got), len(want))
 	}
-	checkSteps(t, n, s.psql(t, db, "SELECT count(*) FROM step"))
+	checkSteps(t, n, "bothsides.public.step", s.psql(t, db, "SELECT count(*) FROM step"))
 	n.kill()
 	dropSlots(t, s, db)
 }
 
-// checkSteps looks at the keys 1, 2, 3 … of the topic of steps: all are there, first seen in order.
-func checkSteps(t *testing.T, n *node, want string) {
+// checkSteps looks at the keys 1, 2, 3 … of a topic of steps: all are there, first seen in order. It gives their number.
+func checkSteps(t *testing.T, n *node, topic, want string) int {
 	t.Helper()
 	highest := 0
-	for line := range strings.Lines(n.kcat("", "-q", "-C", "-t", "bothsides.public.step", "-o", "beginning", "-e", "-f", "%k\n")) {
+	for line := range strings.Lines(n.kcat("", "-q", "-C", "-t", topic, "-o", "beginning", "-e", "-f", "%k\n")) {
 		var key struct{ ID int }
 		if err := json.Unmarshal([]byte(line), &key); err != nil {
 			t.Fatalf("%v in %q", err, line)
@@ -129,6 +129,7 @@ func checkSteps(t *testing.T, n *node, want string) {
 	if fmt.Sprint(highest) != want {
 		t.Errorf("%d steps in the log, %s in the table", highest, want)
 	}
+	return highest
 }
 
 // TestTablesChangeWhileNobodyLooks: columns come, go and change while weir is down, a table is made again with other columns,

@@ -290,6 +290,37 @@ func TestSnapshotOfChangedStructure(t *testing.T) {
 	})
 }
 
+// TestSnapshotValuesAreTheStreams: a row says the same however it came, also where the server's text says less than it has.
+func TestSnapshotValuesAreTheStreams(t *testing.T) {
+	eachServer(t, func(t *testing.T, d *db) {
+		d.exec("SET NAMES utf8mb4", "SET sql_mode = ''", `CREATE TABLE t (id int PRIMARY KEY, f float, g float(10,4), m double(12,5), h double, z int(8) zerofill, y year, d datetime(6), ts timestamp(6) NULL, ti time(2),
+  l varchar(20) CHARACTER SET latin1, b binary(6), e enum('é','b') CHARACTER SET latin1, s set('x','y'), bi bit(9), j json, bl longblob, de decimal(20,5), p point, gen int AS (id + 1) VIRTUAL, inv int INVISIBLE DEFAULT 3)`,
+			`INSERT INTO t (id, f, g, m, h, z, y, d, ts, ti, l, b, e, s, bi, j, bl, de, p) VALUES (1, 16777217, 3.14159, 0.000005, 1/3, 42, 0, '0000-00-00', '2024-05-06 07:08:09.000001', '-838:59:58.99', 'é€', x'AA00', 'é', 'x,y', 257, '{"b": 1.0, "a": [1e20, "é"]}', REPEAT('z', 70000), -1.5, ST_GeomFromText('POINT(1 2)')),
+  (2, 0.1, 0.1, 1/3, 1e300, 0, 1999, '2024-02-29 01:02:03.000004', NULL, '25:00:00', '', '', 2, '', 0, 'null', '', 0, NULL), (3, 1e-38, -0.00005, -1, -0.0, 1, 2155, NULL, '1970-01-01 00:00:01', NULL, ' x ', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`)
+		r := newRunner(d, d.config()).open()
+		defer r.close()
+		r.records(3)
+		columns := "f, g, m, h, z, y, d, ts, ti, l, b, e, s, bi, j, bl, de, p"
+		d.exec("INSERT INTO t (id, " + columns + ") SELECT id + 3, " + columns + " FROM t ORDER BY id")
+		log := r.records(6)
+		slices.SortFunc(log, func(a, b entry) int { return int(a.after("id").Int() - b.after("id").Int()) }) // the server inserts in an order of its own
+		for i := range 3 {
+			if log[i].schema != log[i+3].schema {
+				t.Error("the snapshot's schema is not the stream's")
+			}
+			names := strings.Split(columns+", inv", ", ")
+			for _, name := range names {
+				if before, after := log[i].after(name), log[i+3].after(name); !before.Equal(after) {
+					t.Errorf("row %d: %s is %.80v in the snapshot, %.80v in the stream", i, name, before, after)
+				}
+			}
+			if log[i+3].op() != "c" || log[i].op() != "r" || log[i+3].after("gen").Int() != log[i+3].after("id").Int()+1 {
+				t.Errorf("row %d: %s", i, log[i+3].value)
+			}
+		}
+	})
+}
+
 // TestSnapshotLosesItsConnection: the server ends the session in the middle, again and again.
 func TestSnapshotLosesItsConnection(t *testing.T) {
 	eachServer(t, func(t *testing.T, d *db) {

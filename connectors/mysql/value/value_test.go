@@ -3,6 +3,7 @@ package value
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,6 +62,11 @@ func TestForms(t *testing.T) {
 		v, rest, err := codec.Binlog(bytesOf(t, c.data), &a)
 		if err != nil || len(rest) != 0 || v.String() != c.want {
 			t.Errorf("%s: %v, %d bytes left, %v, want %s", c.name, v, len(rest), err, c.want)
+		}
+		if text, isDecimal := v.Text(); isDecimal {
+			if _, fraction, _ := strings.Cut(text, "."); codec.Schema.Param("scale") < strconv.Itoa(len(fraction)) {
+				t.Errorf("%s: %s under a schema of the scale %s", c.name, text, codec.Schema.Param("scale"))
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -104,7 +105,7 @@ func (l *Log) append(b Batch, base int64, epoch int32, now time.Time) (Appended,
 	f.base, f.epoch, f.body = base, epoch, b
 	f.file, f.place = l.placeNext(len(b), base, now)
 	if len(b) >= ownChunkBytes { // copied here rather than under the store's lock
-		f.body = append(make([]byte, 0, len(b)), b...)
+		f.body = slices.Clip(slices.Clone(b)) // clears nothing first
 	}
 	data, ticket, err := l.store.put(l, &f)
 	if err != nil {

@@ -41,7 +41,6 @@ type Log struct {
 
 	undurable  []roundEnd // ends that wait for their round, rising
 	durableEnd int64      // of all rounds before those
-	stableEnd  int64      // SetStableEnd
 
 	writtenSeq uint64       // appends up to here are in segments by direct writes
 	direct     []directFile // since the last checkpoint
@@ -50,7 +49,8 @@ type Log struct {
 	inRound    Ticket // the last round with an append; likewise
 	roundBytes int64  // its appends there; likewise
 
-	syncedEntries uint64 // files up to this number have durable entries; guarded by Store.commitMu
+	stableEnd     atomic.Int64 // SetStableEnd
+	syncedEntries uint64       // files up to this number have durable entries; guarded by Store.commitMu
 
 	hasDir atomic.Bool
 	saved  []byte // entry of the last checkpoint; guarded by Store.flushMu
@@ -149,15 +149,13 @@ func (l *Log) EpochAt(offset int64) int32 {
 // SetStableEnd says how far (exclusive) a log with LogConfig.HoldsCleanup may be cleaned; a later call replaces it. It is kept in memory
 // only, 0 after Open.
 func (l *Log) SetStableEnd(end int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stableEnd = end
+	l.stableEnd.Store(end)
 }
 
 // isStable says that retention and compaction may touch a segment. Called with mu held.
 func (l *Log) isStable(g *segment) bool {
 	inTail := len(l.tail) > 0 && l.tail[0].file <= g.file
-	return !inTail && (!l.isDirect(g.file) || l.store.hooks.cleanDirect) && (!l.cfg.HoldsCleanup || g.end <= l.stableEnd)
+	return !inTail && (!l.isDirect(g.file) || l.store.hooks.cleanDirect) && (!l.cfg.HoldsCleanup || g.end <= l.stableEnd.Load())
 }
 
 // SizeBytes is the size of the log's batches, those still in memory included.

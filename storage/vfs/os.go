@@ -71,8 +71,11 @@ func (osFS) SyncFS(dir string) error {
 
 // SyncFiles syncs at the same time: most of a sync is waiting.
 func (osFS) SyncFiles(files []File) error {
-	if len(files) == 0 {
+	switch len(files) {
+	case 0:
 		return nil
+	case 1:
+		return files[0].Sync()
 	}
 	var group errgroup.Group
 	for _, f := range files[1:] {

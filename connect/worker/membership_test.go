@@ -170,12 +170,15 @@ func TestSeatRefusals(t *testing.T) {
 		r.Groups = append(r.Groups, g)
 		return r
 	}
+	denied := kmsg.NewPtrDescribeGroupsResponse()
+	denied.Groups = append(denied.Groups, kmsg.DescribeGroupsResponseGroup{ErrorCode: kerr.GroupAuthorizationFailed.Code})
 	for _, c := range []struct {
 		resp kmsg.Response
 		want []string
 	}{
 		{join(kerr.InvalidSessionTimeout.Code), []string{"session.timeout.ms=6000", "group.min.session.timeout.ms"}},
 		{join(kerr.GroupAuthorizationFailed.Code), []string{"GROUP_AUTHORIZATION_FAILED", "g"}},
+		{denied, []string{"GROUP_AUTHORIZATION_FAILED", "g"}},
 		{describe("consumer"), []string{`type "consumer"`, "another group.id"}},
 		{describe("connect"), []string{"client app from 10.1.2.3", "stop that one", "group.id"}},
 	} {

@@ -44,11 +44,12 @@ type seat struct {
 	heldUntil time.Time // zero: holds nothing
 	beatAt    time.Time // holding: when the next heartbeat is due
 	retryAt   time.Time // nothing is sent before
-	asking    time.Time // since when it has been asking for its place
-	fails     int       // in a row
 	blockers  []groupMember
-	fault     error // the end
-	warning   error // of the last answer, taken by the caller
+	blockedAt time.Time // since when there have been some; zero: there are none
+	refused   int       // joins in a row that were refused although nobody else was to be seen
+	fails     int       // requests in a row that did not work
+	fault     error     // the end
+	warning   error     // of the last answer, taken by the caller
 }
 
 // seatConfig is what a seat needs to know.
@@ -59,7 +60,7 @@ type seatConfig struct {
 	session   time.Duration
 	heartbeat time.Duration
 	rebalance time.Duration
-	wait      time.Duration // for others to go, from the first try; negative: for ever
+	wait      time.Duration // for others to go, once they have been seen; negative: for ever
 }
 
 type seatPhase uint8
@@ -94,19 +95,17 @@ func (c *seatConfig) protocol() string { return "weir-" + c.identity }
 func (c *seatConfig) clientID() string { return "weir-" + c.identity }
 
 // seatRetry and seatRetryMax bound how soon a failed request is tried again, seatPoll is how often a taken group is asked,
-// seatLeave how long leaving may take.
+// seatLeave how long leaving may take, seatRefusals how often a join may be refused when nobody else is to be seen.
 const (
 	seatRetry    = 50 * time.Millisecond
 	seatRetryMax = 2 * time.Second
 	seatPoll     = 500 * time.Millisecond
 	seatLeave    = 2 * time.Second
+	seatRefusals = 12 // about 20 s
 )
 
 // next gives the request to send now and when to give it up, or nil and when to ask again.
 func (s *seat) next(now time.Time) (send kmsg.Request, until time.Time) {
-	if s.asking.IsZero() {
-		s.asking = now
-	}
 	s.expire(now)
 	if now.Before(s.retryAt) {
 		return nil, s.soonest(s.retryAt)
@@ -156,7 +155,7 @@ func passed(now, t time.Time) bool { return !now.Before(t) || !now.Round(0).Befo
 // lose gives up what is held; the member asks for its place again.
 func (s *seat) lose(why error) {
 	s.warning = why
-	s.heldUntil, s.asking = time.Time{}, time.Time{}
+	s.heldUntil = time.Time{}
 	s.phase = seatJoining // if the coordinator still knows it, at once
 	if s.memberID == "" {
 		s.phase = seatLooking
@@ -165,9 +164,7 @@ func (s *seat) lose(why error) {
 
 // forget begins anew without a member id; what was held is held no more.
 func (s *seat) forget() {
-	if !s.heldUntil.IsZero() {
-		s.heldUntil, s.asking = time.Time{}, time.Time{}
-	}
+	s.heldUntil = time.Time{}
 	s.memberID, s.phase = "", seatLooking
 }
 
@@ -263,17 +260,24 @@ func (s *seat) joined(now time.Time, r *kmsg.JoinGroupResponse) {
 	case errors.Is(err, kerr.InconsistentGroupProtocol), errors.Is(err, kerr.GroupMaxSizeReached):
 		s.forget()
 		s.again(now, err)
-		if s.waited(now) {
+		if s.refused++; s.refused >= seatRefusals && s.cfg.wait >= 0 {
 			s.fault = fmt.Errorf("%w %s, although it shows no other member: %w", ErrGroupRefused, s.cfg.group, err)
 		}
 	case errors.Is(err, kerr.InvalidSessionTimeout):
 		s.fault = fmt.Errorf("%w: session.timeout.ms=%d is outside the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms",
 			ErrGroupRefused, s.cfg.session.Milliseconds())
-	case errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.InvalidGroupID):
-		s.fault = fmt.Errorf("%w %s: %w", ErrGroupRefused, s.cfg.group, err)
 	default:
-		s.again(now, err)
+		s.troubled(now, err)
 	}
+}
+
+// troubled repeats the request, unless its answer will stay the same.
+func (s *seat) troubled(now time.Time, err error) {
+	if errors.Is(err, kerr.GroupAuthorizationFailed) || errors.Is(err, kerr.InvalidGroupID) {
+		s.fault = fmt.Errorf("%w %s: %w", ErrGroupRefused, s.cfg.group, err)
+		return
+	}
+	s.again(now, err)
 }
 
 // described looks at who is in the group. Members of our own client id are earlier lives of this worker, since no two
@@ -285,7 +289,7 @@ func (s *seat) described(now time.Time, resp *kmsg.DescribeGroupsResponse) {
 	}
 	g := &resp.Groups[0]
 	if err := kerr.ErrorForCode(g.ErrorCode); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		s.again(now, err)
+		s.troubled(now, err)
 		return
 	}
 	s.memberID, s.evict, s.blockers = "", nil, nil
@@ -307,23 +311,24 @@ func (s *seat) described(now time.Time, resp *kmsg.DescribeGroupsResponse) {
 	case len(s.blockers) > 0:
 		s.blocked(now)
 	case len(s.evict) > 0:
-		s.phase = seatEvicting
+		s.phase, s.blockedAt = seatEvicting, time.Time{}
 	default:
-		s.phase = seatJoining
+		s.phase, s.blockedAt = seatJoining, time.Time{}
 	}
 }
 
 // blocked waits for the others to go, for as long as it may.
 func (s *seat) blocked(now time.Time) {
+	if s.blockedAt.IsZero() {
+		s.blockedAt = now
+	}
 	s.forget()
-	s.retryAt = now.Add(seatPoll)
+	s.retryAt, s.refused = now.Add(seatPoll), 0
 	s.warning = s.taken()
-	if s.waited(now) {
+	if s.cfg.wait >= 0 && now.Sub(s.blockedAt) >= s.cfg.wait {
 		s.fault = s.warning
 	}
 }
-
-func (s *seat) waited(now time.Time) bool { return s.cfg.wait >= 0 && now.Sub(s.asking) >= s.cfg.wait }
 
 // taken names who is in the way and the ways out.
 func (s *seat) taken() error {
@@ -353,7 +358,7 @@ func (s *seat) evicted(now time.Time, r *kmsg.LeaveGroupResponse) {
 func (s *seat) synced(now, sent time.Time, code int16) {
 	switch err := kerr.ErrorForCode(code); {
 	case err == nil:
-		s.phase, s.fails, s.blockers = seatHolding, 0, nil
+		s.phase, s.fails, s.refused, s.blockers = seatHolding, 0, 0, nil
 		s.held(sent)
 	case errors.Is(err, kerr.RebalanceInProgress):
 		s.phase = seatJoining

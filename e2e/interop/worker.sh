@@ -1,7 +1,8 @@
 #!/bin/bash
 # weir's worker on a cluster that is there already: worker.sh BOOTSTRAP PREFIX PORT DIR WEIR CLIENT.
 # A file source and sink and PostgreSQL's changes, with kill -9; then the real Java worker
-# with the same three topics goes on where weir's has stopped, and weir's where Java's has.
+# with the same three topics goes on where weir's has stopped, and weir's where Java's has;
+# the same for standalone workers and one offsets file.
 # Judged by kcat, Kafka's tools and the files. Ports from PORT, folders below DIR; WEIR is
 # the binary, CLIENT what the cells are filed under.
 
@@ -201,17 +202,49 @@ from_java() {
   [ -z "${1:-}" ] || { eventually 60 rows 3000; same "$(changes | cut -d' ' -f3)" 1000 "rows read by a snapshot"; }
 }
 
+# alone WHAT COMMAND... runs a standalone worker on one source until the topic has COUNT lines.
+alone() {
+  local what=$1 count=$2
+  shift 2
+  launch "$folder/alone" "$kafka_user" "$@" "$folder/alone.properties" "$folder/source.properties"
+  eventually 60 counted "$count"
+  eventually 20 stored "$count"
+  halt "$what" "$folder/alone" 20
+}
+
+counted() { [ "$(timeout 20 kcat -b "$bootstrap" -C -t "$prefix-alone" -o beginning -e -q | wc -l)" = "$1" ]; }
+
+# stored COUNT says whether the offsets file tells the place after so many lines.
+stored() { grep -aq "\"position\":$(seq -f 'line %g' 1 "$1" | wc -c)}" "$folder/alone/offsets"; }
+
+# standalone hands one offsets file from weir's standalone worker to Java's and back.
+standalone() {
+  local run=("$weir" run --console "127.0.0.1:$((port + 4))" --config)
+  printf '%s\n' "bootstrap.servers=$bootstrap" "key.converter=$text" "value.converter=$text" "offset.storage.file.filename=$folder/alone/offsets" \
+    offset.flush.interval.ms=500 "listeners=http://127.0.0.1:$((port + 5))" "plugin.path=$peers_run/plugins" plugin.discovery=service_load >"$folder/alone.properties"
+  printf '%s\n' "name=$prefix-alone" connector.class=FileStreamSource "file=$folder/files/alone.txt" "topic=$prefix-alone" >"$folder/source.properties"
+  seq -f 'line %g' 1 100 >"$folder/files/alone.txt"
+  alone "weir run" 100 "${run[@]}"
+  seq -f 'line %g' 101 200 >>"$folder/files/alone.txt"
+  "$peers/connect.sh" install
+  kafka_java 256
+  alone "Java's standalone worker" 200 "${java[@]}" org.apache.kafka.connect.cli.ConnectStandalone
+  seq -f 'line %g' 201 300 >>"$folder/files/alone.txt"
+  alone "weir run" 300 "${run[@]}"
+}
+
 end() {
+  halt alone "$folder/alone" 5
   halt weir "$folder/weir" 20
   end_java || true
   "$peers/../services/postgres.sh" stop "$folder/postgres" || true
 }
 
 ensure_user "$kafka_user"
-mkdir -p "$folder"/{weir,files}
+mkdir -p "$folder"/{weir,files,alone}
 settings >"$folder/connect-distributed.properties"
 : >"$folder/files/in.txt"
-chown -R "$kafka_user" "$folder"/{weir,files}
+chown -R "$kafka_user" "$folder"/{weir,files,alone}
 chmod a+r "$folder"/connect-distributed.properties
 trap end EXIT
 cell "$me" start 90 start
@@ -224,3 +257,4 @@ with_pg=
 [ ! -e "$(lib_dir debezium)/stamp" ] || with_pg=1
 cell "$me" "hands over to Java" 240 to_java "$with_pg"
 cell "$me" "takes over from Java" 180 from_java "$with_pg"
+cell "$me" "standalone, Java's between" 180 standalone

@@ -2,7 +2,9 @@
 # The real Debezium begins, weir goes on, Debezium goes on: one connector of MySQL or
 # MariaDB, one offset, one schema history, no second snapshot, no change lost or twice.
 #
-#   takeover.sh [mysql|mariadb]…     both without a name
+#   takeover.sh [mysql|mysql-file|mariadb]…     all without a name
+#
+# mysql-file is a MySQL without GTIDs, whose positions are file and place alone.
 #
 # Java Connect and "weir connect" take turns on the three topics of one group; rows and
 # changed structures come while either runs and while nobody does. In the end every row
@@ -19,13 +21,17 @@ kafka=127.0.0.1:$((port + 1))
 rest=http://127.0.0.1:$((port + 6))
 log=${kafka#*:}
 
-sql() { "$peers/../services/$server.sh" sql "$dir/$server" "$@"; }
+# program is the script of the server's kind, options what it is started with.
+program() { echo "$peers/../services/${server%-file}.sh"; }
+options() { [ "$server" != mysql-file ] || echo --gtid-mode=OFF --enforce-gtid-consistency=OFF; }
+sql() { "$(program)" sql "$dir/$server" "$@"; }
 
 end() {
   halt "weir connect" "$dir/worker" 20 || true
   "$peers/connect.sh" stop "$dir/java" || true
   halt weir "$dir/weir" 20 || true
   "$peers/../services/mysql.sh" stop "$dir/mysql" || true
+  "$peers/../services/mysql.sh" stop "$dir/mysql-file" || true
   "$peers/../services/mariadb.sh" stop "$dir/mariadb" || true
 }
 
@@ -69,7 +75,7 @@ mark() { echo "insert into t (id, name) values ($1, 'mark$1');" | sql take; }
 
 connector() {
   local class=io.debezium.connector.mysql.MySqlConnector
-  [ "$server" = mysql ] || class=io.debezium.connector.mariadb.MariaDbConnector
+  [ "$server" != mariadb ] || class=io.debezium.connector.mariadb.MariaDbConnector
   jq -n --arg class "$class" --arg port "$1" --arg kafka "$kafka" --arg prefix "take-$server" '{
     "connector.class": $class, "tasks.max": "1", "database.hostname": "127.0.0.1", "database.port": $port,
     "database.user": "weir", "database.password": "weir", "database.server.id": "7001", "topic.prefix": $prefix,
@@ -81,8 +87,9 @@ connector() {
 # turns runs the three turns on one server.
 turns() {
   local db=$((port + 8))
-  [ "$server" = mysql ] || db=$((port + 9))
-  "$peers/../services/$server.sh" start "$db" "$dir/$server" >/dev/null
+  [ "$server" != mariadb ] || db=$((port + 9))
+  # shellcheck disable=SC2046
+  "$(program)" start "$db" "$dir/$server" $(options) >/dev/null
   sql <<<"create database take; use take; create table t (id int primary key, name varchar(30), kind enum('a','b') default 'b') default charset utf8mb4;"
   rows 1 8
   debezium_on
@@ -144,6 +151,7 @@ examine() {
   # One snapshot's structure in the history, and every statement since, once.
   same "$(topic "history-take-$server" | jq -c 'select(.databaseName == "take" and .position.snapshot == null) | .ddl[0:5] + .databaseName' | wc -l)" "$(statements)" "statements in the history"
   say "$server: every change came once, with the structure of its time"
+  "$(program)" stop "$dir/$server"
 }
 
 # created prints the ids that were inserted after the snapshot, in order.
@@ -161,7 +169,7 @@ created() {
 statements() { echo 8; }
 
 servers=("$@")
-[ $# -gt 0 ] || servers=(mysql mariadb)
+[ $# -gt 0 ] || servers=(mysql mysql-file mariadb)
 trap end EXIT
 end
 rm -rf "$dir"

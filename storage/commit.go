@@ -142,9 +142,10 @@ func (s *Store) commit(now time.Time) error {
 		return err
 	}
 	began := time.Now()
-	writes, err := s.writeDirect(r, synced)
+	body, writes, err := s.writeDirect(r, synced)
 	if err == nil {
 		s.mu.Lock()
+		r.roundBody = body
 		s.wal.put()
 		s.mu.Unlock()
 		r.finish(s.gen, synced, s.salt)

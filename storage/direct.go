@@ -56,14 +56,14 @@ func (s *Store) weigh(l *Log, f *frame) {
 	}
 }
 
-// writeDirect is steps 1 to 3.
-func (s *Store) writeDirect(r *round, synced Ticket) (writes []*directWrite, err error) {
+// writeDirect is steps 1 to 3; rest is what is left of the round.
+func (s *Store) writeDirect(r *round, synced Ticket) (rest roundBody, writes []*directWrite, err error) {
 	if len(r.heavy) == 0 || s.isDirectOff.Load() {
-		return nil, nil
+		return r.roundBody, nil, nil
 	}
 	if isNew := func(l *Log) bool { return l.created > synced }; s.opts.Sync == SyncOS && slices.ContainsFunc(r.heavy, isNew) {
 		if err := s.syncWAL(); err != nil { // once for a log
-			return nil, err
+			return rest, nil, err
 		}
 		synced = r.number - 1
 	}
@@ -75,7 +75,7 @@ func (s *Store) writeDirect(r *round, synced Ticket) (writes []*directWrite, err
 		if err := s.writeOut(d); err != nil {
 			s.releaseWriters(d)
 			if !vfs.IsFull(err) {
-				return writes, err
+				return rest, writes, err
 			}
 			s.isDirectOff.Store(true)
 			break
@@ -84,10 +84,10 @@ func (s *Store) writeDirect(r *round, synced Ticket) (writes []*directWrite, err
 		writes = append(writes, d)
 		r.directBytes += d.bytes
 	}
-	if len(writes) > 0 {
-		r.replace(byNumber)
+	if len(writes) == 0 {
+		return r.roundBody, nil, nil
 	}
-	return writes, nil
+	return r.without(byNumber), writes, nil
 }
 
 // planDirect chooses the largest of the heavy logs, and makes their frames.
@@ -352,14 +352,14 @@ func (r *round) visit(see func(f *frame, at frameSpan)) {
 	}
 }
 
-// replace puts direct frames where the last of their appends are, and leaves the appends out. What stays is not copied, and has no room
-// behind it for the trailer, for there lie batches that tails refer to.
-func (r *round) replace(writes map[uint64]*directWrite) {
-	chunks := [][]byte{make([]byte, roundHeaderBytes, blockBytes)}
-	open, bytes, frames := frameSpan{chunk: -1}, int64(0), uint32(0)
+// without is the round's body with direct frames where the last of their appends are, and those left out. What stays is not copied, and has
+// no room behind it for the trailer, for there lie batches that tails refer to.
+func (r *round) without(writes map[uint64]*directWrite) (b roundBody) {
+	b.chunks = [][]byte{make([]byte, roundHeaderBytes, blockBytes)}
+	open := frameSpan{chunk: -1}
 	flush := func() {
 		if open.chunk >= 0 {
-			chunks = append(chunks, r.chunks[open.chunk][open.from:open.to:open.to])
+			b.chunks = append(b.chunks, r.chunks[open.chunk][open.from:open.to:open.to])
 		}
 		open.chunk = -1
 	}
@@ -373,21 +373,21 @@ func (r *round) replace(writes map[uint64]*directWrite) {
 			open.to = at.to
 			if at.ownBody {
 				flush()
-				chunks = append(chunks, f.body)
+				b.chunks = append(b.chunks, f.body)
 			}
-			bytes += int64(f.encodedBytes())
-			frames++
+			b.bytes += int64(f.encodedBytes())
+			b.frames++
 			return
 		}
 		flush()
 		if i := slices.IndexFunc(d.runs, func(run frame) bool { return run.seq == f.seq }); i >= 0 {
 			head := make([]byte, d.runs[i].encodedBytes())
 			d.runs[i].putHead(head)
-			chunks = append(chunks, head)
-			bytes += int64(len(head))
-			frames++
+			b.chunks = append(b.chunks, head)
+			b.bytes += int64(len(head))
+			b.frames++
 		}
 	})
 	flush()
-	r.chunks, r.bytes, r.frames = chunks, bytes, frames
+	return b
 }

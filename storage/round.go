@@ -80,12 +80,10 @@ func saltCRC(salt uint64) uint32 {
 
 // round gathers frames. The bytes of its chunks never move: tails refer to them.
 type round struct {
+	roundBody
 	number     Ticket
-	alignBytes int64    // it takes a multiple in its file
-	chunks     [][]byte // in order; the first begins with room for the header
-	bytes      int64    // of frames
-	takenBytes int64    // of frames when it was sealed; 0 once it is complete
-	frames     uint32
+	alignBytes int64 // it takes a multiple in its file
+	takenBytes int64 // of frames when it was sealed; 0 once it is complete
 
 	expectedBytes  int // of the whole round, a guess
 	nextChunkBytes int
@@ -95,6 +93,13 @@ type round struct {
 
 	file  *walFile // set when it is written
 	place int64
+}
+
+// roundBody is a round's frames. Once it is sealed it changes under Store.mu only.
+type roundBody struct {
+	chunks [][]byte // in order; the first begins with room for the header
+	bytes  int64    // of frames
+	frames uint32
 }
 
 // sizeBytes is what the round takes in its file.

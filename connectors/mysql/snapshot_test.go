@@ -290,6 +290,37 @@ func TestSnapshotOfChangedStructure(t *testing.T) {
 	})
 }
 
+// TestSnapshotHoldsARowBack kills a snapshot while the last row of a table waits for the first of the next.
+func TestSnapshotHoldsARowBack(t *testing.T) {
+	eachServer(t, func(t *testing.T, d *db) {
+		d.exec("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO a VALUES (1), (2), (3), (4), (5), (6)", "INSERT INTO b VALUES (7), (8)")
+		r := newRunner(d, d.config("max.batch.size", "4")).open()
+		for len(r.log) == 0 {
+			r.commit(r.poll())
+		}
+		holder := d.other()
+		holder.exec("LOCK TABLES b WRITE")
+		for len(r.log) < 5 {
+			r.commit(r.poll())
+		}
+		r.commit(r.poll()) // waits for b
+		if got := describe(r.log); got != "r[1] r[2] r[3] r[4] r[5]" {
+			t.Fatalf("got %s", got)
+		}
+		r.kill()
+		holder.exec("UNLOCK TABLES")
+		r.open()
+		defer r.close()
+		if err := r.task.startSnapshot(context.Background()); err != nil || !r.task.run.progress().Equal(r.stored) {
+			t.Errorf("a snapshot that goes on from %s has come to %s, %v", r.stored, r.task.run.progress(), err)
+		}
+		r.until("the snapshot is complete", func() bool { return !snapshotUnderWay(r.stored) })
+		if got := describe(r.log); got != "r[1] r[2] r[3] r[4] r[5] r[6] r[7] r[8]" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
 // TestSnapshotValuesAreTheStreams: a row says the same however it came, also where the server's text says less than it has.
 func TestSnapshotValuesAreTheStreams(t *testing.T) {
 	eachServer(t, func(t *testing.T, d *db) {

@@ -136,14 +136,14 @@ func (s *settings) inspectReplica(ctx context.Context, conn *client.Conn, vars m
 	}
 	statement := "SHOW REPLICA STATUS"
 	rows, err := rowsOf(ctx, conn, statement)
-	if err != nil {
-		return nil // without the right to look, nothing can be said
+	if binlog.Classify(err) == binlog.Denied || binlog.Classify(err) == binlog.Other {
+		err = nil // without the right to look, or the statement, nothing can be said
 	}
 	if len(rows) > 0 {
 		i.add(true, "database.hostname", "the server is a replica that does not log what it applies (log_replica_updates is OFF), so there is nothing to read",
 			"log_replica_updates=ON (older servers: log_slave_updates) in the server's configuration, and a restart of the server")
 	}
-	return nil
+	return err
 }
 
 // rights are the user's on the whole server, and on databases.

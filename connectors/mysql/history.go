@@ -21,8 +21,9 @@ type history struct {
 	partition connect.OffsetMap
 	contains  func(set, subset string) bool
 	log       *slog.Logger
-	// cut is the position of the first snapshot whose records end the history without the mark of a complete one: what it
-	// gave of rows may be in the log though no offset was stored. Nil for none. Valid after look, recover or write.
+	// cut is the position of the first snapshot behind which there is no mark of a complete one: what it gave of rows may be
+	// in the log though no offset was stored, also when statements of the stream follow. Nil for none. Valid after look,
+	// recover or write.
 	cut connect.OffsetMap
 }
 
@@ -86,10 +87,7 @@ func (h *history) read(ctx context.Context, f func(where string, r *schema.Histo
 
 // follow finds cut behind one more record.
 func (h *history) follow(position connect.OffsetMap) {
-	switch {
-	case !snapshotUnderWay(position):
-		h.cut = nil
-	case h.cut == nil:
+	if h.cut == nil && snapshotUnderWay(position) {
 		h.cut = position
 	}
 }

@@ -208,9 +208,19 @@ func TestSnapshotBeforeAnyOffset(t *testing.T) {
 			r.poll() // nothing becomes durable but the records
 		}
 		r.kill()
-		d.exec("DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (4)")
+		d.exec("ALTER TABLE t ADD COLUMN v int")
 		r.open()
-		r.until("the delete has come", func() bool { return len(state(r.log, "srv."+d.name+".t")) == 3 && len(r.log) >= 8 })
+		for len(r.log) < 6 || r.task.stream == nil {
+			r.poll()
+		}
+		d.exec("ALTER TABLE t ADD COLUMN w int", "INSERT INTO t (id) VALUES (9)", "DELETE FROM t WHERE id = 9")
+		for len(r.log) < 9 {
+			r.poll() // statements of the stream are in the history, and still no offset is
+		}
+		r.kill()
+		d.exec("DELETE FROM t WHERE id = 2", "INSERT INTO t (id) VALUES (4)")
+		r.open()
+		r.until("the delete has come", func() bool { return len(state(r.log, "srv."+d.name+".t")) == 3 && len(r.log) >= 12 })
 		if got := state(r.log, "srv."+d.name+".t"); got["[2]"] != "" || got["[4]"] == "" {
 			t.Errorf("left in the log: %v", got)
 		}
@@ -222,7 +232,7 @@ func TestSnapshotBeforeAnyOffset(t *testing.T) {
 		if got := describe(r.records(before + 3)[before:]); got != "r[1] r[3] r[4]" {
 			t.Errorf("a new snapshot: %s", got)
 		}
-		d.exec("INSERT INTO t VALUES (5)")
+		d.exec("INSERT INTO t (id) VALUES (5)")
 		if got := describe(r.records(before + 4)[before+3:]); got != "c[5]" {
 			t.Errorf("behind it: %s", got)
 		}

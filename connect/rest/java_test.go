@@ -46,7 +46,7 @@ var differs = map[string]string{
 const noStdin = "our file source needs a file: it does not read the worker's standard input"
 
 // javas are words by which a message tells of Java's own classes; what it says besides is ours to word.
-var javas = regexp.MustCompile("PluginDesc|REDACTED|Cannot invoke|java\\.|Unrecognized field|Cannot construct")
+var javas = regexp.MustCompile(`PluginDesc|REDACTED|Cannot invoke|java\.|Unrecognized field|Cannot construct`)
 
 // TestAsJava sends what a Java worker was sent, in the same order, and compares status, location and body.
 func TestAsJava(t *testing.T) {

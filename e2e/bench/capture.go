@@ -260,7 +260,7 @@ func (r capturing) commits(ctx context.Context, first, perSecond int, limit time
 	}
 	arrived, err := arrivals(ctx, cl, first, n)
 	group.Wait()
-	if err := errors.Join(append(faults, err)...); err != nil {
+	if err := errors.Join(errors.Join(faults...), err); err != nil {
 		return 0, nil, err
 	}
 	const warm = 4

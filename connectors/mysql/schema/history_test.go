@@ -201,6 +201,26 @@ func written(f Format, c *Catalog) string {
 	return string(f.Append(nil, &r))
 }
 
+// What Debezium calls autoIncremented of a time is ON UPDATE CURRENT_TIMESTAMP.
+func TestRecordOnUpdate(t *testing.T) {
+	for _, raw := range debeziumsRecords(t) {
+		r, err := ParseRecord(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range r.Changes {
+			if change.ID.Name != "defaults_of_time" {
+				continue
+			}
+			if c := change.Table.Column("b"); !c.OnUpdateNow || c.AutoIncrement {
+				t.Errorf("%+v", c)
+			}
+			return
+		}
+	}
+	t.Error("no record of defaults_of_time")
+}
+
 // Records of older Debezium versions, and what else may stand in a topic.
 func TestParseRecord(t *testing.T) {
 	r, err := ParseRecord([]byte(`{"source":{"server":"a"},"position":{"file":"b.1","pos":4},"databaseName":"d","ddl":"create table t (a int)"}`))

@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -76,12 +77,14 @@ func TestCompressedTransactions(t *testing.T) {
 
 // TestCompressedAndAnnotatedEvents: MariaDB's log_bin_compress, and the statements beside the rows.
 func TestCompressedAndAnnotatedEvents(t *testing.T) {
-	srv := ownServer(t, MariaDB, "--log-bin-compress=ON", "--log-bin-compress-min-len=10", "--gtid-domain-id=7")
+	srv := sharedServer(t, MariaDB)
 	db := srv.database(t)
+	srv.set(t, "log_bin_compress", "1")
+	srv.set(t, "log_bin_compress_min_len", "10")
 	srv.exec(t, "CREATE TABLE "+db+".a (id INT NOT NULL)")
 	start := srv.here(t)
 	long := "CREATE TABLE b (" + strings.Repeat("c", 60) + " INT COMMENT '" + strings.Repeat("long ", 100) + "')"
-	srv.exec(t, "USE "+db, numbers(0, 500), "UPDATE a SET id=id+1", "DELETE FROM a", long)
+	srv.exec(t, "USE "+db, "SET SESSION gtid_domain_id=7", numbers(0, 500), "UPDATE a SET id=id+1", "DELETE FROM a", long)
 	cfg := srv.config(db)
 	s := open(t, cfg, start)
 	seen := 0
@@ -171,41 +174,57 @@ func TestTaggedGTIDs(t *testing.T) {
 
 // TestPurged: what would come next is deleted. The error names it, and the way out.
 func TestPurged(t *testing.T) {
-	for _, d := range []Dialect{MySQL, MariaDB} {
-		t.Run(d.String(), func(t *testing.T) {
-			srv := ownServer(t, d)
-			db := srv.database(t)
-			srv.exec(t, "CREATE TABLE "+db+".a (id INT NOT NULL)")
-			start := srv.here(t)
-			srv.exec(t, "INSERT INTO "+db+".a VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO "+db+".a VALUES (2)", "FLUSH BINARY LOGS")
-			middle := srv.here(t)
-			for deadline := time.Now().Add(20 * time.Second); srv.ask(t, "SHOW BINARY LOGS") != middle.File; {
-				if time.Now().After(deadline) { // MariaDB keeps a file until its engines have no need of it
-					t.Fatal("the server doesn't delete its files")
-				}
-				srv.exec(t, fmt.Sprintf("PURGE BINARY LOGS TO '%s'", middle.File))
+	both(t, func(t *testing.T, srv *server) {
+		db := srv.database(t)
+		srv.exec(t, "CREATE TABLE "+db+".a (id INT NOT NULL)")
+		start := srv.here(t)
+		srv.exec(t, "INSERT INTO "+db+".a VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO "+db+".a VALUES (2)", "FLUSH BINARY LOGS")
+		middle := srv.here(t)
+		for deadline := time.Now().Add(20 * time.Second); srv.ask(t, "SHOW BINARY LOGS") != middle.File; {
+			if time.Now().After(deadline) { // MariaDB keeps a file until its engines have no need of it
+				t.Fatal("the server doesn't delete its files")
 			}
-			byPlace := start
-			byPlace.GTIDs = ""
-			for _, from := range []Offset{start, byPlace} {
-				_, err := Open(t.Context(), srv.config(db), from)
-				class(t, err, Purged)
-				words := []string{"snapshot.mode=when_needed", from.GTIDs}
-				if from.GTIDs == "" {
-					words = append(words, from.File)
-				} else if d == MySQL {
-					gone := parse(t, MySQL, middle.GTIDs).Subtract(parse(t, MySQL, start.GTIDs)).String()
-					words = []string{"snapshot.mode=when_needed", gone}
-				}
-				for _, word := range words {
-					if !strings.Contains(err.Error(), word) {
-						t.Errorf("%q doesn't say %q", err, word)
-					}
+			srv.exec(t, fmt.Sprintf("PURGE BINARY LOGS TO '%s'", middle.File))
+		}
+		byPlace := start
+		byPlace.GTIDs = ""
+		for _, from := range []Offset{start, byPlace} {
+			_, err := Open(t.Context(), srv.config(db), from)
+			class(t, err, Purged)
+			words := []string{"snapshot.mode=when_needed", from.GTIDs}
+			if from.GTIDs == "" {
+				words = append(words, from.File)
+			} else if srv.dialect == MySQL {
+				gone := parse(t, MySQL, middle.GTIDs).Subtract(parse(t, MySQL, start.GTIDs)).String()
+				words = []string{"snapshot.mode=when_needed", gone}
+			}
+			for _, word := range words {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q doesn't say %q", err, word)
 				}
 			}
-			srv.exec(t, "INSERT INTO "+db+".a VALUES (3)")
-			expect(t, story(t, open(t, srv.config(db), middle), 1), "begin", "insert a", "commit")
-		})
+		}
+		srv.exec(t, "INSERT INTO "+db+".a VALUES (3)")
+		expect(t, story(t, open(t, srv.config(db), middle), 1), "begin", "insert a", "commit")
+	})
+}
+
+// TestGapIsPurged: one transaction in the middle of the set wasn't read, and the server has deleted it.
+func TestGapIsPurged(t *testing.T) {
+	srv := sharedServer(t, MySQL)
+	db := srv.database(t)
+	srv.exec(t, "CREATE TABLE "+db+".a (id INT NOT NULL)")
+	before := parse(t, MySQL, srv.here(t).GTIDs)
+	srv.exec(t, "INSERT INTO "+db+".a VALUES (1)")
+	gap := parse(t, MySQL, srv.here(t).GTIDs).Subtract(before)
+	srv.exec(t, "INSERT INTO "+db+".a VALUES (2)", "FLUSH BINARY LOGS")
+	now := srv.here(t)
+	srv.exec(t, "PURGE BINARY LOGS TO '"+now.File+"'")
+	_, err := Open(t.Context(), srv.config(db), Offset{GTIDs: parse(t, MySQL, now.GTIDs).Subtract(gap).String()})
+	class(t, err, Purged)
+	var own *Error
+	if !errors.As(err, &own) || !own.Missing.Equal(gap) || !strings.Contains(err.Error(), gap.String()) {
+		t.Errorf("%v, want it to name %s", err, gap)
 	}
 }
 
@@ -244,44 +263,42 @@ func TestDuplicateServerID(t *testing.T) {
 
 // TestFilesRotate: by command, and by size inside a flow of transactions.
 func TestFilesRotate(t *testing.T) {
-	for _, d := range []Dialect{MySQL, MariaDB} {
-		t.Run(d.String(), func(t *testing.T) {
-			srv := ownServer(t, d, "--max-binlog-size=4096")
-			db := srv.database(t)
-			srv.exec(t, "CREATE TABLE "+db+".a (id INT NOT NULL)")
-			start := srv.here(t)
-			statements := []string{"USE " + db}
-			for i := range 60 {
-				statements = append(statements, numbers(i*100, 100))
-			}
-			srv.exec(t, append(statements, "DROP TABLE a")...)
-			byPlace := start
-			byPlace.GTIDs = ""
-			for _, from := range []Offset{start, byPlace} {
-				cfg := srv.config(db)
-				s := open(t, cfg, from)
-				rotations, rows := 0, 0
-				for done := false; !done; {
-					switch e := next(t, s).(type) {
-					case *Rotate:
-						rotations++
-						if o := s.Offset(); o.File != e.Next.File || o.Pos != 4 {
-							t.Errorf("behind a rotation to %s the offset is %+v", e.Next, o)
-						}
-						cfg.ServerID++
-						s = open(t, cfg, s.Offset())
-					case *Rows:
-						rows += len(wholeNumbers(e))
-					case *Query:
-						done = true
+	both(t, func(t *testing.T, srv *server) {
+		db := srv.database(t)
+		srv.set(t, "max_binlog_size", "4096")
+		srv.exec(t, "CREATE TABLE "+db+".a (id INT NOT NULL)")
+		start := srv.here(t)
+		statements := []string{"USE " + db}
+		for i := range 60 {
+			statements = append(statements, numbers(i*100, 100))
+		}
+		srv.exec(t, append(statements, "DROP TABLE a")...)
+		byPlace := start
+		byPlace.GTIDs = ""
+		for _, from := range []Offset{start, byPlace} {
+			cfg := srv.config(db)
+			s := open(t, cfg, from)
+			rotations, rows := 0, 0
+			for done := false; !done; {
+				switch e := next(t, s).(type) {
+				case *Rotate:
+					rotations++
+					if o := s.Offset(); o.File != e.Next.File || o.Pos != 4 {
+						t.Errorf("behind a rotation to %s the offset is %+v", e.Next, o)
 					}
-				}
-				if rotations < 5 || rows != 6000 {
-					t.Errorf("%d rotations, %d rows of 6000", rotations, rows)
+					cfg.ServerID++
+					s = open(t, cfg, s.Offset())
+				case *Rows:
+					rows += len(wholeNumbers(e))
+				case *Query:
+					done = true
 				}
 			}
-		})
-	}
+			if rotations < 5 || rows != 6000 {
+				t.Errorf("%d rotations, %d rows of 6000", rotations, rows)
+			}
+		}
+	})
 }
 
 // TestServerRestarts: stopped and killed, the stream ends as lost and goes on from its offset.

@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,10 +28,10 @@ const (
 	payloadNone = 255
 )
 
-// payload reads the events in a compressed transaction, one after the other.
+// payload reads the events in a compressed transaction, one after the other. Its decoder starts no goroutine, so it needs no
+// end.
 type payload struct {
 	zip    *zstd.Decoder
-	plain  bytes.Reader // an event that is in memory
 	source io.LimitedReader
 	in     io.Reader // the unpacked events
 	event  []byte
@@ -128,12 +127,6 @@ func (p *payload) next() ([]byte, error) {
 		return nil, broken(err)
 	}
 	return p.event, nil
-}
-
-func (p *payload) close() {
-	if p.zip != nil {
-		p.zip.Close()
-	}
 }
 
 // broken keeps the errors of the connection, and makes others errors of the data.

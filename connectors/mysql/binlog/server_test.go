@@ -192,6 +192,24 @@ func (s *server) exec(t testing.TB, statements ...string) {
 	}
 }
 
+// set sets a global variable until the test's end.
+func (s *server) set(t *testing.T, variable, value string) {
+	t.Helper()
+	before := s.ask(t, "SELECT @@global."+variable)
+	s.exec(t, "SET GLOBAL "+variable+" = "+value)
+	t.Cleanup(func() {
+		conn, err := s.connect(context.Background())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		if _, err := conn.Execute("SET GLOBAL " + variable + " = " + before); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // ask gives the first column of a query's first row.
 func (s *server) ask(t testing.TB, sql string) string {
 	t.Helper()

@@ -114,7 +114,7 @@ func (c *ColumnMap) text(d Dialect) bool {
 	return false
 }
 
-func (c *ColumnMap) labelled(byte) bool { t := c.realType(); return t == typeEnum || t == typeSet }
+func (c *ColumnMap) labelled() bool { t := c.realType(); return t == typeEnum || t == typeSet }
 
 // parseTableMap reads a TABLE_MAP event's body; idSize is the length of table ids, 6 but for ancient servers. The result
 // shares nothing with body.
@@ -168,7 +168,6 @@ func columnMeta(typ byte, c *cursor) uint16 {
 func (t *TableMap) metadata(d Dialect, field byte, value []byte) bool {
 	c := cursor{b: value}
 	text := func(col *ColumnMap) bool { return col.text(d) }
-	labelled := func(col *ColumnMap) bool { return col.labelled(0) }
 	switch field {
 	case metaSignedness:
 		t.each((*ColumnMap).numeric, func(n int, col *ColumnMap) {
@@ -178,11 +177,11 @@ func (t *TableMap) metadata(d Dialect, field byte, value []byte) bool {
 	case metaDefaultCharset:
 		t.defaultCollations(&c, text)
 	case metaEnumSetDefaultCharset:
-		t.defaultCollations(&c, labelled)
+		t.defaultCollations(&c, (*ColumnMap).labelled)
 	case metaColumnCharset:
 		t.each(text, func(_ int, col *ColumnMap) { col.Collation = c.packed() })
 	case metaEnumSetColumnCharset:
-		t.each(labelled, func(_ int, col *ColumnMap) { col.Collation = c.packed() })
+		t.each((*ColumnMap).labelled, func(_ int, col *ColumnMap) { col.Collation = c.packed() })
 	case metaColumnName:
 		t.Full = true
 		for i := range t.Columns {

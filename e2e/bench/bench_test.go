@@ -206,6 +206,22 @@ func TestVerifyFindsWrongAnswers(t *testing.T) {
 	}
 }
 
+// A scenario that fails is told at the end, and the next has its turn.
+func TestOneFailureIsNotTheEnd(t *testing.T) {
+	b := &bench{store: t.TempDir(), seconds: 5, rounds: 1, out: &bytes.Buffer{}}
+	measure := func(err error) func(context.Context, *bench, side) (sample, error) {
+		return func(context.Context, *bench, side) (sample, error) { return sample{Verified: "counted"}, err }
+	}
+	weir := []side{{"weir", kindWeir, nil}}
+	catalog := []scenario{{name: "bad", sides: weir, measure: measure(errWrong)}, {name: "good", sides: weir, measure: measure(nil)}}
+	if err := b.compareAll(t.Context(), catalog, []string{"bad", "good"}); !errors.Is(err, errWrong) {
+		t.Errorf("a wrong answer is no error: %v", err)
+	}
+	if r, err := readResult(b.path(setPeers, "good")); err != nil || !r.Complete || len(r.Samples) != 1 {
+		t.Errorf("the next scenario did not run: %+v, %v", r, err)
+	}
+}
+
 // A service that can't be had leaves every side out, and says why.
 func TestAServiceThatIsNotThereIsNoResult(t *testing.T) {
 	b := &bench{store: t.TempDir(), dir: t.TempDir(), peers: t.TempDir(), seconds: 5, rounds: 1, out: &bytes.Buffer{}}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -106,12 +107,23 @@ func (b *bench) runPeers(ctx context.Context, names []string) error {
 	case slices.Contains(names, "all"):
 		names = namesOf(catalog)
 	}
+	return b.compareAll(ctx, catalog, names)
+}
+
+// compareAll runs scenarios one after the other. One that fails does not keep the next from its turn: the run is long, and
+// what failed is gone on with by another one.
+func (b *bench) compareAll(ctx context.Context, catalog []scenario, names []string) error {
+	var faults []error
 	for _, name := range names {
 		if err := b.compareNamed(ctx, setPeers, catalog, name, namesOf(catalog)); err != nil {
-			return err
+			fmt.Fprintln(b.out, "FAILED:", err)
+			faults = append(faults, err)
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 func (b *bench) compareNamed(ctx context.Context, set string, catalog []scenario, name string, known []string) error {

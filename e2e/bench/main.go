@@ -89,20 +89,19 @@ func (b *bench) run(ctx context.Context, args []string, page string) error {
 	}
 	order := append(limitNames(), namesOf(append(peerScenarios(), longScenarios()...))...)
 	b.identify(ctx)
+	var failed error // a scenario; the others are reported all the same
 	switch args[0] {
 	case setLimits:
 		if err := b.runLimits(ctx, args[1:]); err != nil {
 			return err
 		}
 	case setPeers:
-		if err := b.runPeers(ctx, args[1:]); err != nil {
-			return err
-		}
+		failed = b.runPeers(ctx, args[1:])
 	case "report":
 	default:
 		return fmt.Errorf("unknown command %q: limits, peers or report", strings.Join(args, " "))
 	}
-	return b.report(order, page)
+	return errors.Join(b.report(order, page), failed)
 }
 
 // serveKfake is franz-go's broker with its data on disk, for as long as the context lasts.

@@ -97,6 +97,11 @@ func (m *workerMetrics) Describe(chan<- *prometheus.Desc) {}
 // Collect sends a snapshot.
 func (m *workerMetrics) Collect(ch chan<- prometheus.Metric) {
 	s := m.stats()
+	held := 0.0
+	if s.HoldsGroup {
+		held = 1
+	}
+	gauge(ch, "connect_group_held", "1 while this worker holds its group and runs connectors.", held)
 	gauge(ch, "connect_connectors", "Connectors.", float64(len(s.Connectors)))
 	gauge(ch, "connect_tasks", "Tasks.", float64(len(s.Tasks)))
 	for _, c := range s.Connectors {

@@ -239,7 +239,7 @@ func parseSinkEntry(e OffsetEntry) (topic string, partition int32, offset int64,
 
 // Stats gives the worker's figures, sorted by name.
 func (w *Worker) Stats() Stats {
-	var out Stats
+	out := Stats{HoldsGroup: w.group.holds() == nil}
 	for _, u := range w.allUnits() {
 		e, ok := w.lookup(u.name)
 		if !ok {

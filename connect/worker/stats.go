@@ -9,6 +9,7 @@ import (
 // Stats is a snapshot of a worker's figures. Counters begin at 0 when the task is first run by this process and go on
 // through its restarts.
 type Stats struct {
+	HoldsGroup bool // connectors run here; always true of a standalone worker
 	Connectors []ConnectorStats
 	Tasks      []TaskStats
 }

@@ -68,13 +68,13 @@ start_java() {
 end_java() { "$peers/connect.sh" stop "$folder/java"; }
 
 start() {
-  local partitions
+  local topics
   start_weir
   same "$("$peers/tool.sh" org.apache.kafka.tools.GroupsCommand --bootstrap-server "$bootstrap" --list | awk -v g="$prefix-workers" '$1 == g { print $3 }')" connect "protocol of the group"
-  for partitions in configs:1 offsets:25 status:5; do
-    same "$(kcat -b "$bootstrap" -L -J -t "$prefix-${partitions%:*}" | jq '.topics[0].partitions | length')" "${partitions#*:}" "partitions of ${partitions%:*}"
-    "$peers/tool.sh" configs --bootstrap-server "$bootstrap" --entity-type topics --entity-name "$prefix-${partitions%:*}" --describe |
-      grep -q 'cleanup.policy=compact' || { echo "${partitions%:*} is not compacted" >&2; return 1; }
+  topics=$("$peers/tool.sh" topics --bootstrap-server "$bootstrap" --describe --topic "$prefix-(configs|offsets|status)" | grep 'cleanup.policy=compact' |
+    grep -o 'Topic: [^[:space:]]*\|PartitionCount: [0-9]*' | awk '{ print $2 }' | paste -sd' ')
+  for each in "$prefix-configs 1" "$prefix-offsets 25" "$prefix-status 5"; do
+    [[ " $topics " == *" $each "* ]] || { echo "no compacted topic $each in: $topics" >&2; return 1; }
   done
 }
 
@@ -247,7 +247,7 @@ settings >"$folder/connect-distributed.properties"
 chown -R "$kafka_user" "$folder"/{weir,files,alone}
 chmod a+r "$folder"/connect-distributed.properties
 trap end EXIT
-cell "$me" start 90 start
+cell "$me" start 180 start
 cell "$me" "file source to sink" 120 files
 cell "$me" "kill -9" 150 kills
 cell "$me" "PostgreSQL, kill -9" 180 postgres

@@ -9,10 +9,11 @@
 //
 // Invariants: a run whose answer is wrong is an error, never a figure; a peer that can't be had or started is "not run:
 // why", never a win; whether weir can take part is asked of the binary, never written down here; latency at a fixed rate
-// is counted from when each record, commit or line was due, so that a stall is felt by all that were due in it; both sides get the same settings, named in the report; nothing is asserted about speed, since
-// machines are shared and noisy: the ratios and the CPU seconds are the figures to quote, and the A/A pair (weir against
-// weir) says how far to trust them. A run that was stopped goes on with the next sample.
+// is counted from when each record, commit or line was due, so that a stall is felt by all that were due in it; both
+// sides get the same settings, named in the report; nothing is asserted about speed, since machines are shared and noisy:
+// the ratios and the CPU seconds are the figures to quote, and the A/A pair (weir against weir) says how far to trust
+// them. A run that was stopped goes on with the next sample.
 //
-// Neighbours: the scripts of ../peers and ../services start servers (server.go, service.go), bench.sh builds and calls this, RESULTS.md is the last
-// report that was worth keeping.
+// Neighbours: the scripts of ../peers and ../services start servers (server.go, service.go), bench.sh builds and calls
+// this, RESULTS.md is the last report that was worth keeping.
 package main

@@ -221,7 +221,7 @@ func (s *Store) complete(r *round, began time.Time) {
 }
 
 // maxDirect is how much is written directly before a checkpoint is wanted: a replay reads it.
-func (s *Store) maxDirect() int64 { return 4 * s.opts.TailBytes }
+func (s *Store) maxDirect() int64 { return 2 * s.opts.TailBytes }
 
 // durableTicket is the newest ticket that is complete.
 func (s *Store) durableTicket() Ticket { return Ticket(s.durable.Load()) }

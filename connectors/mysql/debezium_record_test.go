@@ -8,6 +8,7 @@ package mysql
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,14 +33,43 @@ func TestRecordDebezium(t *testing.T) {
 				java := newJava(t, d, goldenConfig(name, d.name))
 				runFile(d, "setup.sql")
 				java.start()
-				java.until("the snapshot is there", func(g *recordedEvents) bool {
+				java.until("the snapshot is there", func(g *javaEvents) bool {
 					return g.count("plain") > 2 && (g.count("engine_myisam") > 0 || name == "captured") || name == "captured" && strings.Contains(g.text, "CREATE TABLE `plain`")
 				})
 				runFile(d, "stream.sql")
-				g := java.until("the end", func(g *recordedEvents) bool { return strings.Contains(g.text, "the end") })
+				g := java.until("the end", func(g *javaEvents) bool { return strings.Contains(g.text, "the end") })
 				g.save(t, d.server.dialect, name)
 			})
 		})
+	}
+}
+
+// javaEvents are a Java connector's records, and their texts.
+type javaEvents struct {
+	recordedEvents
+	text string
+}
+
+func (g *javaEvents) count(table string) (n int) {
+	for _, e := range g.Events {
+		if strings.HasSuffix(e.Topic, "."+table) {
+			n++
+		}
+	}
+	return n
+}
+
+func (g *javaEvents) save(t *testing.T, d binlog.Dialect, name string) {
+	encoded, err := json.MarshalIndent(&g.recordedEvents, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	_, _ = zip.Write(encoded)
+	_ = zip.Close()
+	if err := os.WriteFile(goldenFile(d, name), out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -105,7 +135,7 @@ func (j *java) start() {
 
 // until reads all topics again and again until the condition holds and nothing new has
 // come for three seconds: topics overtake one another.
-func (j *java) until(what string, ok func(*recordedEvents) bool) *recordedEvents {
+func (j *java) until(what string, ok func(*javaEvents) bool) *javaEvents {
 	j.t.Helper()
 	seen, since := -1, time.Now()
 	for start := time.Now(); ; time.Sleep(time.Second) {
@@ -121,7 +151,7 @@ func (j *java) until(what string, ok func(*recordedEvents) bool) *recordedEvents
 	}
 }
 
-func (j *java) read() *recordedEvents {
+func (j *java) read() *javaEvents {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(os.Getenv("RECORD_KAFKA")))
@@ -133,7 +163,7 @@ func (j *java) read() *recordedEvents {
 	if err != nil {
 		j.t.Fatal(err)
 	}
-	g := &recordedEvents{Schemas: map[string]json.RawMessage{}}
+	g := &javaEvents{recordedEvents: recordedEvents{Schemas: map[string]json.RawMessage{}}}
 	left := int64(0)
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Topic == j.prefix || strings.HasPrefix(o.Topic, j.prefix+".") || o.Topic == "history."+j.prefix {

@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,7 +25,6 @@ const goldenDir = "testdata/debezium-3.6.1"
 type recordedEvents struct {
 	Schemas map[string]json.RawMessage `json:"schemas"`
 	Events  []recordedEvent            `json:"events"`
-	text    string
 }
 
 type recordedEvent struct {
@@ -54,15 +52,6 @@ func (g *recordedEvents) add(text string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"schema":%q,"payload":%s}`, name, in.Payload))
 }
 
-func (g *recordedEvents) count(table string) (n int) {
-	for _, e := range g.Events {
-		if strings.HasSuffix(e.Topic, "."+table) {
-			n++
-		}
-	}
-	return n
-}
-
 // goldenCases are the settings under which the statements were recorded. DB is the
 // database's name.
 var goldenCases = map[string]map[string]string{
@@ -85,20 +74,6 @@ func goldenConfig(name, database string) map[string]string {
 
 func goldenFile(d binlog.Dialect, name string) string {
 	return filepath.Join(goldenDir, d.String()+"-"+name+".json.gz")
-}
-
-func (g *recordedEvents) save(t *testing.T, d binlog.Dialect, name string) {
-	encoded, err := json.MarshalIndent(g, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	zip := gzip.NewWriter(&out)
-	_, _ = zip.Write(encoded)
-	_ = zip.Close()
-	if err := os.WriteFile(goldenFile(d, name), out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func goldenEvents(t *testing.T, d binlog.Dialect, name string) *recordedEvents {

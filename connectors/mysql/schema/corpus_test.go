@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"os"
-	"strings"
 	"testing"
 )
 
@@ -33,30 +32,6 @@ type queryEvent struct {
 type tableFacts struct {
 	Create  string     `json:"create"`
 	Columns [][]string `json:"columns"`
-}
-
-// statements reads a file of statements.
-func statements(t *testing.T, name string) []string {
-	text, err := os.ReadFile("testdata/ddl/" + name + ".sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	var b strings.Builder
-	for line := range strings.Lines(string(text)) {
-		if b.Len() == 0 && (strings.HasPrefix(line, "--") || strings.TrimSpace(line) == "") {
-			continue
-		}
-		b.WriteString(line)
-		if sql, ends := strings.CutSuffix(strings.TrimRight(b.String(), " \n"), ";"); ends {
-			out = append(out, sql)
-			b.Reset()
-		}
-	}
-	if b.Len() > 0 {
-		t.Fatalf("%s: the last statement has no end: %s", name, b.String())
-	}
-	return out
 }
 
 // recorded reads what was recorded of a server.

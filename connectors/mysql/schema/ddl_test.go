@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ func TestUnparsed(t *testing.T) {
 		changes, err := c.Apply(Statement{Database: "q", Text: sql})
 		if err == nil || len(changes) != 1 || changes[0].DDL != sql || changes[0].Type != ChangeDatabase {
 			t.Errorf("%s is understood: %+v, %v", sql, changes, err)
-		} else if _, ok := err.(*UnparsedError); !ok {
+		} else if unparsed := new(UnparsedError); !errors.As(err, &unparsed) {
 			t.Errorf("%s: %v", sql, err)
 		}
 		if after := written(Format{}, c); after != before {

@@ -214,9 +214,7 @@ func (in *columnJSON) column() (Column, error) {
 		text := unescapeText(*in.Default)
 		c.Default = &text
 	}
-	for _, label := range in.labels() {
-		c.EnumValues = append(c.EnumValues, label)
-	}
+	c.EnumValues = append(c.EnumValues, in.labels()...)
 	return c, nil
 }
 

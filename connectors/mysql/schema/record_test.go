@@ -77,6 +77,30 @@ func record(t *testing.T, dialect string) {
 	}
 }
 
+// statements reads a file of statements.
+func statements(t *testing.T, name string) []string {
+	text, err := os.ReadFile("testdata/ddl/" + name + ".sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if b.Len() == 0 && (strings.HasPrefix(line, "--") || strings.TrimSpace(line) == "") {
+			continue
+		}
+		b.WriteString(line)
+		if sql, ends := strings.CutSuffix(strings.TrimRight(b.String(), " \n"), ";"); ends {
+			out = append(out, sql)
+			b.Reset()
+		}
+	}
+	if b.Len() > 0 {
+		t.Fatalf("%s: the last statement has no end: %s", name, b.String())
+	}
+	return out
+}
+
 // query runs a statement and gives its rows as text, NULL as "\x00".
 func (r *recorder) query(sql string) [][]string {
 	rows, err := r.try(sql)

@@ -73,7 +73,6 @@ type Codec struct {
 	charset *charset
 	labels  []string
 	missing connect.Value // what stands for a date that is none: null, or of a required column its default or zero
-	isText  bool          // a JSON that is held as text (MariaDB)
 	exact   bool          // the text form needs an expression to be exact
 }
 

@@ -95,7 +95,7 @@ func digest(lines []string) string {
 // wrong: keys that change, rows that are deleted and come again, transactions and savepoints that are rolled back, one of
 // thousands of rows now and then, and a sequence of steps, one for each transaction.
 const loadTables = `CREATE TABLE item (a int, b varchar(20), v int, PRIMARY KEY (a, b)); CREATE TABLE step (id bigint PRIMARY KEY);
-CREATE TABLE bulk (id int AUTO_INCREMENT PRIMARY KEY, n int, t varchar(100));
+CREATE TABLE bulk (id int AUTO_INCREMENT PRIMARY KEY, n int, t varchar(100), u int NOT NULL DEFAULT 5);
 INSERT INTO item WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 1000) SELECT n, 'k', 0 FROM r;
 DELIMITER $$
 CREATE PROCEDURE work(seconds int)
@@ -130,7 +130,7 @@ func reshapes(i int) []string {
 		fmt.Sprintf("ALTER TABLE item ADD COLUMN x%d int NOT NULL DEFAULT %d FIRST", i, i),
 		"ALTER TABLE sbtest1 MODIFY c char(120) NOT NULL DEFAULT '' AFTER pad",
 		"ALTER TABLE sbtest1 CHANGE pad filling char(60) NOT NULL DEFAULT ''; ALTER TABLE sbtest1 CHANGE filling pad char(60) NOT NULL DEFAULT ''",
-		"ALTER TABLE item MODIFY v bigint AFTER a; ALTER TABLE bulk RENAME COLUMN n TO n2; ALTER TABLE bulk RENAME COLUMN n2 TO n",
+		"ALTER TABLE item MODIFY v bigint AFTER a; ALTER TABLE bulk RENAME COLUMN u TO u2; ALTER TABLE bulk RENAME COLUMN u2 TO u",
 		"CREATE TABLE sbtest2_new LIKE sbtest2; DROP TABLE sbtest2_new",
 		fmt.Sprintf("ALTER TABLE sbtest1 DROP COLUMN x%d", max(0, i-1)),
 		fmt.Sprintf("ALTER TABLE item DROP COLUMN x%d", max(0, i-2)),
@@ -229,7 +229,7 @@ func (m sqlServer) sameAsLog(t *testing.T, n *node, database, table string) {
 		for i, column := range columns {
 			v, known := row[column]
 			if !known {
-				v = row[map[string]string{"pad": "filling", "n": "n2"}[column]] // its name for a moment
+				v = row[map[string]string{"pad": "filling", "u": "u2"}[column]] // its name for a moment
 			}
 			switch v := v.(type) {
 			case nil:

@@ -119,6 +119,15 @@ func (q *Quorum) Status() Status {
 	return s
 }
 
+// matches is, on the leader, the index up to which each member has the log durably.
+func (q *Quorum) matches() map[int32]uint64 {
+	match := make(map[int32]uint64)
+	if q.failed == nil && q.leader.id == q.id {
+		q.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { match[int32(id)] = p.Match })
+	}
+	return match
+}
+
 // ChangeMembers makes voters and learners the members, in one joint change. Only on the leader, and not while another change is under way. done is
 // called once, with no lock held, when the new voters have a say; those that go lose theirs by themselves, soon after.
 func (q *Quorum) ChangeMembers(voters, learners []int32, now time.Time, done func(error)) {

@@ -14,14 +14,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlog/weir/storage"
+	"github.com/weirlog/weir/storage/vfs"
 )
 
 // quiet is a group of so many founders to whom nothing happens, with a leader.
-func quiet(t *testing.T, founders int) *cluster {
+func quiet(t *testing.T, founders int) *cluster { return quietWith(t, founders, hooks{}) }
+
+func quietWith(t *testing.T, founders int, h hooks) *cluster {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, 1)
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), now: time.UnixMilli(1_700_000_000_000), cuts: make(map[[2]int32]bool),
+		rng: rand.New(rand.NewPCG(1, 1)), now: time.UnixMilli(1_700_000_000_000), cuts: make(map[[2]int32]bool), hooks: h,
 		entries: make(map[uint64]*raftpb.Entry), leaders: make(map[uint64]int32), acked: make(map[string]bool), voters: founders,
 	}
 	var voters []int32
@@ -173,6 +176,97 @@ func TestChangesThatCantBe(t *testing.T) {
 		}
 	}
 	c.agree(t, l, Command{RegisterBroker: &RegisterBroker{ID: 1}})
+}
+
+// TestElectorate: who should be members.
+func TestElectorate(t *testing.T) {
+	for _, x := range []struct {
+		name                         string
+		voters, learners, brokers    []int32
+		gone, ready                  []int32
+		wantedVoters, wantedLearners []int32
+	}{
+		{"alone", []int32{1}, nil, []int32{1}, nil, nil, []int32{1}, nil},
+		{"a new broker is a learner", []int32{1}, nil, []int32{1, 2}, nil, nil, []int32{1}, []int32{2}},
+		{"one that joins stays one before it registers", []int32{1}, []int32{2}, []int32{1}, nil, nil, []int32{1}, []int32{2}},
+		{"never two", []int32{1}, []int32{2, 3}, []int32{1, 2, 3}, nil, []int32{2}, []int32{1}, []int32{2, 3}},
+		{"three at once", []int32{1}, []int32{2, 3, 4}, []int32{1, 2, 3, 4}, nil, []int32{2, 4}, []int32{1, 2, 4}, []int32{3}},
+		{"no more than three", []int32{1, 2, 3}, []int32{4, 5}, []int32{1, 2, 3, 4, 5}, nil, []int32{4, 5}, []int32{1, 2, 3}, []int32{4, 5}},
+		{"the gone is replaced", []int32{1, 2, 3}, []int32{4}, []int32{1, 3, 4}, []int32{2}, []int32{4}, []int32{1, 3, 4}, nil},
+		{"not before another is ready", []int32{1, 2, 3}, []int32{4}, []int32{1, 3, 4}, []int32{2}, nil, []int32{1, 2, 3}, []int32{4}},
+		{"learners that are gone go", []int32{1, 2, 3}, []int32{4, 5}, []int32{1, 2, 3, 5}, []int32{4}, []int32{5}, []int32{1, 2, 3}, []int32{5}},
+		{"even becomes odd", []int32{1, 2}, []int32{3}, []int32{1, 2, 3}, nil, []int32{3}, []int32{1, 2, 3}, nil},
+	} {
+		e := electorate{
+			members: members{Voters: x.voters, Learners: x.learners}, brokers: x.brokers, most: MaxVoters,
+			isGone:  func(id int32) bool { return slices.Contains(x.gone, id) },
+			isReady: func(id int32) bool { return slices.Contains(x.ready, id) },
+		}
+		if v, l := e.wanted(); !slices.Equal(v, x.wantedVoters) || !slices.Equal(l, x.wantedLearners) {
+			t.Errorf("%s: voters %v, learners %v, want %v and %v", x.name, v, l, x.wantedVoters, x.wantedLearners)
+		}
+	}
+}
+
+// TestGroupGrowsByItself: what the leader wants of the members makes three of one, when the brokers are active.
+func TestGroupGrowsByItself(t *testing.T) {
+	c := quiet(t, 1)
+	first := c.nodes[0]
+	want := func(voters, learners []int32, ok bool) {
+		t.Helper()
+		v, l, differs := first.q.WantedMembers(c.now)
+		if differs != ok || ok && (!slices.Equal(v, voters) || !slices.Equal(l, learners)) {
+			t.Fatalf("wanted %v and %v, %v", v, l, differs)
+		}
+		if ok {
+			c.change(t, v, l)
+		}
+	}
+	c.agree(t, first, Command{RegisterBroker: &RegisterBroker{ID: 1}})
+	want(nil, nil, false)
+	for _, id := range []int32{2, 3} {
+		n := c.add(id)
+		n.found(nil)
+		n.start()
+		c.agree(t, first, Command{RegisterBroker: &RegisterBroker{ID: id}})
+	}
+	want([]int32{1}, []int32{2, 3}, true)
+	for _, id := range []int32{2, 3} {
+		c.run(t, func() bool {
+			return c.nodes[id-1].q.IsCurrent() && c.nodes[id-1].q.appliedIndex == first.q.appliedIndex
+		})
+		want(nil, nil, false)
+		c.agree(t, c.nodes[id-1], Command{ChangeBroker: &ChangeBroker{ID: id, Generation: 1}}) // active, as it says itself
+	}
+	c.run(t, func() bool {
+		return first.q.matches()[3] == first.q.log.lastIndex() && first.q.matches()[2] == first.q.log.lastIndex()
+	})
+	want([]int32{1, 2, 3}, nil, true)
+	c.run(t, func() bool { return len(first.q.members.Outgoing) == 0 })
+	want(nil, nil, false)
+}
+
+// TestAFailedDiskEndsTheMember: who waits is told, peers hear nothing more, others lead.
+func TestAFailedDiskEndsTheMember(t *testing.T) {
+	c := quiet(t, 3)
+	old := c.leader()
+	old.mem.Inject(func(op vfs.Op) error {
+		if op.Kind == vfs.OpSync {
+			return errors.New("broken")
+		}
+		return nil
+	})
+	var got error
+	old.q.Propose(Command{RegisterBroker: &RegisterBroker{ID: 1}}, c.now, func(_ Result, err error) { got = err })
+	c.run(t, func() bool { return old.q.Err() != nil })
+	if id, _ := old.q.Leader(); !errors.Is(got, ErrFailed) || id != 0 || !old.q.Tick(c.now).IsZero() {
+		t.Errorf("leader %d, %v", id, got)
+	}
+	if old.q.Propose(create(1), c.now, func(_ Result, err error) { got = err }); !errors.Is(got, ErrFailed) {
+		t.Errorf("afterwards: %v", got)
+	}
+	c.run(t, func() bool { return c.leader() != nil && c.leader() != old })
+	c.agree(t, c.leader(), Command{RegisterBroker: &RegisterBroker{ID: 1}})
 }
 
 // TestProposalsGoToTheLeader: any node proposes; without a leader it is told so, and if its leader doesn't answer, after a while.

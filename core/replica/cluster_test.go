@@ -60,7 +60,6 @@ type node struct {
 	p          *Partition // nil: down
 	life       int
 	generation int64
-	told       int   // assignments that were sent, to keep their order
 	isAsking   bool  // a fetch is under way
 	hw         int64 // checked up to here
 	upAt       time.Time

@@ -200,8 +200,8 @@ func (p *Partition) Withdraw(w ISRWish) {
 	e.run()
 }
 
-// ReplicaStatus is one replica as the leader knows it.
-type ReplicaStatus struct {
+// Status is one replica as the leader knows it.
+type Status struct {
 	Node            int32
 	End, DurableEnd int64 // -1: it has said nothing yet
 	IsInSync        bool
@@ -209,15 +209,15 @@ type ReplicaStatus struct {
 }
 
 // Replicas is every replica, in the assignment's order; nil where this node doesn't lead.
-func (p *Partition) Replicas() []ReplicaStatus {
+func (p *Partition) Replicas() []Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.isLeading() {
 		return nil
 	}
-	var all []ReplicaStatus
+	var all []Status
 	for _, id := range p.assigned.Replicas {
-		s := ReplicaStatus{Node: id, End: -1, DurableEnd: -1, IsInSync: slices.Contains(p.assigned.ISR, id)}
+		s := Status{Node: id, End: -1, DurableEnd: -1, IsInSync: slices.Contains(p.assigned.ISR, id)}
 		if f := p.followers[id]; f != nil {
 			s.CaughtUp = f.caughtUp
 			if f.hasAsked {

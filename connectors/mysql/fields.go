@@ -72,7 +72,7 @@ func snapshotFields() []connect.Field {
 			Doc:   "How writers are held off: minimal (while position and structures are read), extended (while the rows are read too), none (no statement may change a structure meanwhile). The other forms of minimal are read as minimal."},
 		{Name: "snapshot.lock.timeout.ms", Type: connect.TypeLong, Default: "10000", Min: debezium.Bound(1), Importance: connect.Low, Group: g, Doc: "How long the snapshot may wait for a lock."},
 		{Name: "snapshot.fetch.size", Type: connect.TypeInt, NoDefault: true, Min: debezium.Bound(1), Importance: connect.Low, Group: g,
-			Doc: "Rows of a chunk of a table, after which a snapshot that was cut short goes on. Rows are streamed, so memory is bounded without it."},
+			Doc: "Not needed: rows are streamed, so memory is bounded without it, and a snapshot that was cut short goes on at any row."},
 	}
 }
 

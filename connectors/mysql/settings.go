@@ -38,7 +38,6 @@ type settings struct {
 
 	locking       string // minimal, extended or none
 	lockTimeout   time.Duration
-	chunkRows     int
 	schemaChanges bool // records into the schema change topic
 	comments      bool // of tables and columns, in schemas and in the history
 	includeQuery  bool
@@ -93,7 +92,7 @@ func readSettings(d binlog.Dialect, got *connect.Settings, config connect.Config
 		host: got.String("database.hostname"), port: int(got.Int("database.port")), user: got.String("database.user"), password: got.String("database.password"),
 		connectTimeout: got.Millis("connect.timeout.ms"), serverID: uint32(got.Int("database.server.id")),
 		builtin: !got.Bool("table.ignore.builtin"), locking: lower("snapshot.locking.mode"), lockTimeout: got.Millis("snapshot.lock.timeout.ms"),
-		chunkRows: int(got.Int("snapshot.fetch.size")), schemaChanges: got.Bool("include.schema.changes"), includeQuery: got.Bool("include.query"),
+		schemaChanges: got.Bool("include.schema.changes"), includeQuery: got.Bool("include.query"),
 		filterDML:   got.Bool("gtid.source.filter.dml.events"),
 		unsignedBig: lower("bigint.unsigned.handling.mode"), timeAdjuster: got.Bool("enable.time.adjuster"), badSchema: lower("inconsistent.schema.handling.mode"),
 	}

@@ -139,7 +139,7 @@ func fits(k schema.Kind, t byte) bool {
 	case schema.Set:
 		return t == typeSet
 	case schema.Vector:
-		return t == typeVector || isBlob(t)
+		return t == typeVector || t == typeVarchar || isBlob(t) // MariaDB's is a VARBINARY underneath
 	case schema.JSON:
 		return t == typeJSON || isBlob(t)
 	case schema.UUID, schema.Inet4, schema.Inet6:
@@ -285,16 +285,4 @@ func (c *Codec) Select(quoted string) string {
 		return quoted + "*1e0"
 	}
 	return quoted
-}
-
-// Unavailable is what stands for a value that the server did not send, as Debezium gives it: the placeholder where the
-// column holds text or bytes, else null, and of a required column that can't hold the placeholder its default or zero.
-func (c *Codec) Unavailable(placeholder string) connect.Value {
-	switch c.op {
-	case opText, opJSON, opEnum, opSet, opUUID, opInet4, opInet6:
-		return connect.StringValue(placeholder)
-	case opBinary:
-		return debezium.BinaryValue(c.binary, []byte(placeholder), &debezium.Arena{})
-	}
-	return c.missing
 }

@@ -24,15 +24,6 @@ func (c *Codec) finishSchema(column *schema.Column) {
 	}
 }
 
-// Default is the value of a column that an inserted row's image lacks: with binlog_row_image=MINIMAL those are the ones
-// that got their default. It is null where there is none.
-func (c *Codec) Default() connect.Value {
-	if c.Schema == nil || c.Schema.Default == nil {
-		return connect.Value{}
-	}
-	return *c.Schema.Default
-}
-
 // zero is what stands for a required value that is none: the epoch of dates.
 func (c *Codec) zero() connect.Value {
 	if c.Schema.Type == connect.String {

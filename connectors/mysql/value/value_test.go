@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlog/weir/connect"
 	"github.com/weirlog/weir/connectors/debezium"
 	"github.com/weirlog/weir/connectors/mysql/schema"
 )
@@ -205,24 +204,5 @@ func TestPatches(t *testing.T) {
 		if v.Str() != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%q with %q is %s, %v, want %s", c.doc, c.diffs, v, err, c.want)
 		}
-	}
-}
-
-// TestUnavailable: text and bytes are the placeholder, others null or, where that can't be, their zero.
-func TestUnavailable(t *testing.T) {
-	for _, c := range []struct {
-		column schema.Column
-		want   string
-	}{
-		{schema.Column{Kind: schema.Text, Optional: true}, `"gone"`}, {schema.Column{Kind: schema.JSON}, `"gone"`}, {schema.Column{Kind: schema.Blob}, "bytes(4)"},
-		{schema.Column{Kind: schema.Int, Optional: true}, "null"}, {schema.Column{Kind: schema.Int}, "0"}, {schema.Column{Kind: schema.Date}, "0"},
-	} {
-		if v := compile(t, c.column, Wire{}, Modes{}).Unavailable("gone"); v.String() != c.want {
-			t.Errorf("%v: %v, want %s", c.column.Kind, v, c.want)
-		}
-	}
-	var nothing connect.Value
-	if v := compile(t, schema.Column{Kind: schema.Int}, Wire{}, Modes{}).Default(); !v.Equal(nothing) {
-		t.Errorf("the default of a column without one is %v", v)
 	}
 }

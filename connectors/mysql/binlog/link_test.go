@@ -30,13 +30,17 @@ type link struct {
 	wg    sync.WaitGroup
 }
 
-func newLink(t *testing.T, target string) *link {
+// newLink makes a relay; pace changes it before it begins, nil for none.
+func newLink(t *testing.T, target string, pace func(*link)) *link {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &link{listener: l, target: target}
+	if pace != nil {
+		pace(p)
+	}
 	p.wg.Add(1)
 	go p.serve()
 	t.Cleanup(p.close)
@@ -121,7 +125,7 @@ func TestDeadLink(t *testing.T) {
 	both(t, func(t *testing.T, srv *server) {
 		db := srv.database(t)
 		srv.exec(t, "CREATE TABLE "+db+".a (id INT NOT NULL)")
-		p := newLink(t, srv.address())
+		p := newLink(t, srv.address(), nil)
 		cfg := srv.config(db)
 		cfg.Connect, cfg.Heartbeat = p.connect, 100*time.Millisecond
 		s := open(t, cfg, srv.here(t))
@@ -170,7 +174,7 @@ func TestLinkCutInsideEvents(t *testing.T) {
 			statements = append(statements, numbers(i, 2000))
 		}
 		srv.exec(t, append(statements, "COMMIT")...)
-		p := newLink(t, srv.address())
+		p := newLink(t, srv.address(), nil)
 		p.budget.Store(17_011)
 		cfg := srv.config(db)
 		cfg.Connect = p.connect
@@ -231,8 +235,7 @@ func TestContextsMayEndAnywhere(t *testing.T) {
 		srv.exec(t, "CREATE TABLE "+db+".a (id INT NOT NULL)")
 		from := srv.here(t)
 		srv.exec(t, "USE "+db, numbers(0, 500), numbers(500, 3))
-		p := newLink(t, srv.address())
-		p.piece, p.pause = 7, 20*time.Microsecond
+		p := newLink(t, srv.address(), func(p *link) { p.piece, p.pause = 7, 20*time.Microsecond })
 		cfg := srv.config(db)
 		cfg.Connect = p.connect
 		s := open(t, cfg, from)
@@ -335,7 +338,7 @@ func TestDamageOnTheWay(t *testing.T) {
 	from := srv.here(t)
 	from.GTIDs = ""
 	srv.exec(t, "USE "+db, numbers(0, 100))
-	p := newLink(t, srv.address())
+	p := newLink(t, srv.address(), nil)
 	cfg := srv.config(db)
 	cfg.Connect = p.connect
 	clean := open(t, cfg, from)

@@ -46,6 +46,8 @@ func charsetOf(name string) *charset {
 		return singleByte(table)
 	}
 	switch name {
+	case "ascii":
+		return &charset{asciiLow: true, append: appendASCII}
 	case "utf16":
 		return &charset{append: appendUTF16(1, 0)}
 	case "ucs2":
@@ -230,6 +232,17 @@ func appendUTF16(low, high int) func(out, raw []byte) []byte {
 		}
 		return out
 	}
+}
+
+// appendASCII has no character for bytes from 0x80.
+func appendASCII(out, raw []byte) []byte {
+	for _, b := range raw {
+		if b >= utf8.RuneSelf {
+			b = '?'
+		}
+		out = append(out, b)
+	}
+	return out
 }
 
 func appendUCS2(out, raw []byte) []byte {

@@ -74,6 +74,7 @@ start() {
   ensure_user "$user"
   mkdir -p "$dir"
   [ -d "$dir/data" ] || make_data "$dir"
+  rm -f "$dir/socket.lock" # of a server that was killed: mysqld takes its number for alive until init has reaped it
   program sbin/mysqld --no-defaults --basedir="$root/usr" --datadir="$dir/data" --port="$port" --bind-address=127.0.0.1 \
     --socket="$dir/socket" --pid-file="$dir/data/mysqld.pid" --mysqlx=OFF --secure-file-priv= --server-id=1 \
     --gtid-mode=ON --enforce-gtid-consistency=ON --binlog-row-metadata=FULL \

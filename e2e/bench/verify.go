@@ -43,9 +43,9 @@ func (l *load) verifyCounts(ctx context.Context, addr string) error {
 	for p := range l.values {
 		args = append(args, "-t", fmt.Sprintf("%s:%d:-1", topicName, p))
 	}
-	out, err := exec.CommandContext(ctx, "kcat", args...).Output()
+	out, err := kcatOffsets(ctx, args)
 	if err != nil {
-		return fmt.Errorf("kcat -Q: %w", err)
+		return err
 	}
 	seen := 0
 	for line := range strings.Lines(string(out)) {
@@ -65,6 +65,26 @@ func (l *load) verifyCounts(ctx context.Context, addr string) error {
 		return fmt.Errorf("%w: kcat tells of %d partitions, not %d: %s", errWrong, seen, len(l.values), out)
 	}
 	return nil
+}
+
+// kcatOffsets runs kcat -Q. A broker that is busy with many partitions may let it run into its own short limit, which says
+// nothing about the records: then it tries again.
+func kcatOffsets(ctx context.Context, args []string) ([]byte, error) {
+	const tries = 5
+	for i := 1; ; i++ {
+		out, err := exec.CommandContext(ctx, "kcat", args...).Output()
+		if err == nil {
+			return out, nil
+		}
+		var exit *exec.ExitError
+		if i == tries || ctx.Err() != nil || !errors.As(err, &exit) {
+			said := ""
+			if exit != nil {
+				said = ": " + strings.TrimSpace(string(exit.Stderr))
+			}
+			return nil, fmt.Errorf("kcat -Q: %w%s", err, said)
+		}
+	}
 }
 
 // verifyHash compares records [first, end) of a partition.

@@ -8,6 +8,7 @@ Location and the body are kept.
 """
 
 import json
+import re
 import sys
 import time
 import urllib.error
@@ -30,6 +31,11 @@ def plain(value):
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items() if key not in ("documentation", "display_name")}
     return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+def placeless(text):
+    """An answer names the folders of its plugins; where the recording machine keeps them is nobody's business."""
+    return re.sub(r"file:/[^' ]*/plugins/", "file:/plugins/", text)
 
 
 def main():
@@ -56,7 +62,7 @@ def main():
         if location:
             answer["location"] = location.replace(base, "")
         try:
-            answer["answer"] = plain(json.loads(text)) if text else None
+            answer["answer"] = plain(json.loads(placeless(text))) if text else None
         except ValueError:
             answer["text"] = text
         out.append(answer)

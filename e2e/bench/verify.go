@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // errWrong marks an answer that is not what was written.
@@ -18,6 +19,8 @@ const (
 	hashedRecords    = 20_000 // of each partition from its start, and
 	hashedTail       = 1_000  // to its end
 	hashedPartitions = 8      // of the topic at most; all are counted
+
+	leadersLimit = time.Minute // for a started broker to lead all of its partitions
 )
 
 // verify has kcat count every partition and sha256sum hash the start and the end of the first few.
@@ -67,24 +70,30 @@ func (l *load) verifyCounts(ctx context.Context, addr string) error {
 	return nil
 }
 
-// kcatOffsets runs kcat -Q. A broker that is busy with many partitions may let it run into its own short limit, which says
-// nothing about the records: then it tries again.
+// kcatOffsets runs kcat -Q, again while it fails: a broker that has just been started may not lead all of its partitions yet, which
+// says nothing about the records. What it answers in the end is judged by the caller.
 func kcatOffsets(ctx context.Context, args []string) ([]byte, error) {
-	const tries = 5
-	for i := 1; ; i++ {
+	for end := time.Now().Add(leadersLimit); ; {
 		out, err := exec.CommandContext(ctx, "kcat", args...).Output()
 		if err == nil {
 			return out, nil
 		}
 		var exit *exec.ExitError
-		if i == tries || ctx.Err() != nil || !errors.As(err, &exit) {
-			said := ""
-			if exit != nil {
-				said = ": " + strings.TrimSpace(string(exit.Stderr))
-			}
-			return nil, fmt.Errorf("kcat -Q: %w%s", err, said)
+		if !errors.As(err, &exit) || time.Now().After(end) {
+			return nil, fmt.Errorf("kcat -Q: %w: %s", err, tailOf(exit, out))
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// tailOf is the end of what a program that failed has said.
+func tailOf(exit *exec.ExitError, out []byte) string {
+	if exit != nil {
+		out = append(exit.Stderr, out...)
+	}
+	return strings.TrimSpace(string(out[max(0, len(out)-300):]))
 }
 
 // verifyHash compares records [first, end) of a partition.

@@ -19,8 +19,8 @@ func BenchmarkStream(b *testing.B) {
 			d := newDB(b, dialect)
 			d.exec("CREATE TABLE t (id int PRIMARY KEY AUTO_INCREMENT, k int NOT NULL, c char(120) NOT NULL, pad char(60) NOT NULL, at timestamp(3) NOT NULL, amount decimal(12,2))")
 			r := newRunner(d, d.config("snapshot.mode", "no_data")).open()
-			defer r.close()
-			r.until("the snapshot is marked", func() bool { return r.stored != nil && !snapshotUnderWay(r.stored) })
+			defer r.Close()
+			r.Until("the snapshot is marked", func() bool { return r.Stored != nil && !snapshotUnderWay(r.Stored) })
 			row := fmt.Sprintf("(7, '%s', '%s', '2026-01-02 03:04:05.678', 1234.56)", strings.Repeat("c", 119), strings.Repeat("p", 59))
 			insert := "INSERT INTO t (k, c, pad, at, amount) VALUES " + strings.TrimSuffix(strings.Repeat(row+",", 100), ",")
 			for range (b.N + 99) / 100 {

@@ -3,7 +3,6 @@ package mysql
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,14 +10,14 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/client"
 
-	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 	"github.com/weirlog/weir/connectors/mysql/binlog"
 	"github.com/weirlog/weir/connectors/mysql/schema"
 )
 
 // inspection is what a look at the server found.
 type inspection struct {
-	findings []connect.Finding
+	findings debezium.Findings
 	server   serverFacts
 }
 
@@ -29,33 +28,6 @@ type serverFacts struct {
 	charset   string // default of new databases
 	gtid      bool   // each transaction has one
 	rights    rights
-}
-
-func (i *inspection) add(fatal bool, key, fault, mend string) {
-	i.findings = append(i.findings, connect.Finding{Field: key, Fault: fault, Mend: mend, Fatal: fatal})
-}
-
-// fatal gives all fatal findings as one BadConfig, or nil.
-func (i *inspection) fatal() error {
-	var texts []string
-	key := ""
-	for _, f := range i.findings {
-		if !f.Fatal {
-			continue
-		}
-		if key == "" {
-			key = f.Field
-		}
-		text := f.Fault
-		if f.Mend != "" {
-			text += "; mend it with: " + f.Mend
-		}
-		texts = append(texts, text)
-	}
-	if texts == nil {
-		return nil
-	}
-	return connect.BadConfig(key, errors.New(strings.Join(texts, " | ")))
 }
 
 // inspect looks at the server with the connector's rights.
@@ -71,7 +43,7 @@ func (s *settings) inspect(ctx context.Context, conn *client.Conn) (*inspection,
 		gtid: mariadb || strings.EqualFold(vars["gtid_mode"], "ON")}
 	if mariadb != (s.dialect == binlog.MariaDB) {
 		other := map[bool]string{true: "mariadb", false: "mysql"}[mariadb]
-		i.add(true, "database.hostname", fmt.Sprintf("the server is %s %s, which this connector does not read", map[bool]string{true: "MariaDB", false: "MySQL"}[mariadb], vars["version"]), "connector.class="+other)
+		i.findings.Add(true, "database.hostname", fmt.Sprintf("the server is %s %s, which this connector does not read", map[bool]string{true: "MariaDB", false: "MySQL"}[mariadb], vars["version"]), "connector.class="+other)
 		return i, nil
 	}
 	s.inspectBinlog(vars, i)
@@ -106,20 +78,20 @@ func (s *settings) inspectBinlog(vars map[string]string, i *inspection) {
 		return fmt.Sprintf("SET PERSIST %s = %s", name, value)
 	}
 	if !on(vars["log_bin"]) {
-		i.add(true, "database.hostname", "the server writes no binlog (log_bin is OFF)", "log_bin in the server's configuration, and a restart of the server")
+		i.findings.Add(true, "database.hostname", "the server writes no binlog (log_bin is OFF)", "log_bin in the server's configuration, and a restart of the server")
 		return
 	}
 	if f := vars["binlog_format"]; f != "" && !strings.EqualFold(f, "ROW") {
-		i.add(true, "database.hostname", "the server's binlog_format is "+f+", not ROW, so changes are logged as statements", set("binlog_format", "'ROW'"))
+		i.findings.Add(true, "database.hostname", "the server's binlog_format is "+f+", not ROW, so changes are logged as statements", set("binlog_format", "'ROW'"))
 	}
 	if v := vars["binlog_row_image"]; v != "" && !strings.EqualFold(v, "FULL") {
-		i.add(false, "database.hostname", "the server's binlog_row_image is "+v+": values that a change leaves as they are come as "+string(s.Placeholder)+", null or the default", set("binlog_row_image", "'FULL'"))
+		i.findings.Add(false, "database.hostname", "the server's binlog_row_image is "+v+": values that a change leaves as they are come as "+string(s.Placeholder)+", null or the default", set("binlog_row_image", "'FULL'"))
 	}
 	if v, known := vars["binlog_row_metadata"]; known && !strings.EqualFold(v, "FULL") {
-		i.add(false, "database.hostname", "the server's binlog_row_metadata is "+v+": rows are read by the schema history alone, which must understand every statement", set("binlog_row_metadata", "'FULL'"))
+		i.findings.Add(false, "database.hostname", "the server's binlog_row_metadata is "+v+": rows are read by the schema history alone, which must understand every statement", set("binlog_row_metadata", "'FULL'"))
 	}
 	if id, err := strconv.ParseUint(vars["server_id"], 10, 32); err == nil && uint32(id) == s.serverID {
-		i.add(true, "database.server.id", fmt.Sprintf("%d is the server's own server_id", id), "another database.server.id, or none")
+		i.findings.Add(true, "database.server.id", fmt.Sprintf("%d is the server's own server_id", id), "another database.server.id, or none")
 	}
 }
 
@@ -140,7 +112,7 @@ func (s *settings) inspectReplica(ctx context.Context, conn *client.Conn, vars m
 		err = nil // without the right to look, or the statement, nothing can be said
 	}
 	if len(rows) > 0 {
-		i.add(true, "database.hostname", "the server is a replica that does not log what it applies (log_replica_updates is OFF), so there is nothing to read",
+		i.findings.Add(true, "database.hostname", "the server is a replica that does not log what it applies (log_replica_updates is OFF), so there is nothing to read",
 			"log_replica_updates=ON (older servers: log_slave_updates) in the server's configuration, and a restart of the server")
 	}
 	return err
@@ -208,7 +180,7 @@ func (r *rights) add(line string) {
 func (s *settings) inspectRights(i *inspection) {
 	need := func(fatal bool, why, grant string, anyOf ...string) {
 		if !i.server.rights.has(anyOf...) {
-			i.add(fatal, "database.user", fmt.Sprintf("user %q lacks %s, to %s", s.user, anyOf[0], why), "GRANT "+grant+" ON *.* TO "+s.account())
+			i.findings.Add(fatal, "database.user", fmt.Sprintf("user %q lacks %s, to %s", s.user, anyOf[0], why), "GRANT "+grant+" ON *.* TO "+s.account())
 		}
 	}
 	need(true, "read the binlog", "REPLICATION SLAVE", "REPLICATION SLAVE", "REPLICATION REPLICA", "REPLICATION SLAVE ADMIN")
@@ -240,12 +212,12 @@ func (s *settings) inspectTables(ctx context.Context, conn *client.Conn, i *insp
 			if binlog.Classify(err) != binlog.Denied {
 				continue // a broken table is the snapshot's to tell of
 			}
-			i.add(true, "database.user", fmt.Sprintf("user %q may not read %s", s.user, id), "GRANT SELECT ON "+quoted(id)+" TO "+s.account())
+			i.findings.Add(true, "database.user", fmt.Sprintf("user %q may not read %s", s.user, id), "GRANT SELECT ON "+quoted(id)+" TO "+s.account())
 		}
 	}
 	for _, name := range s.Tables.Include.Literals() {
 		if !slices.ContainsFunc(all, func(id schema.TableID) bool { return strings.EqualFold(id.String(), name) }) {
-			i.add(false, "table.include.list", fmt.Sprintf("the server has no table %s, or user %q may not see it%s", name, s.user, nearestTable(name, all)), "")
+			i.findings.Add(false, "table.include.list", fmt.Sprintf("the server has no table %s, or user %q may not see it%s", name, s.user, nearestTable(name, all)), "")
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlog/weir/connect"
 	"github.com/weirlog/weir/connect/convert"
+	"github.com/weirlog/weir/connectors/debezium/debeziumtest"
 	"github.com/weirlog/weir/connectors/mysql/binlog"
 )
 
@@ -136,14 +137,14 @@ func likeDebezium(t *testing.T, d *db, name string) {
 		config[key] = value
 	}
 	r := newRunner(d, config).open()
-	defer r.close()
-	r.until("the snapshot is read", func() bool { return r.stored != nil && !snapshotUnderWay(r.stored) })
+	defer r.Close()
+	r.Until("the snapshot is read", func() bool { return r.Stored != nil && !snapshotUnderWay(r.Stored) })
 	runFile(d, "stream.sql")
-	r.until("the end", func() bool {
-		last := len(r.log) - 1
-		return last > 0 && strings.Contains(r.log[last].value.String(), "the end")
+	r.Until("the end", func() bool {
+		last := len(r.Log) - 1
+		return last > 0 && strings.Contains(r.Log[last].Value.String(), "the end")
 	})
-	got := ourEvents(t, d, r.log)
+	got := ourEvents(t, d, r.Log)
 	addHistory(t, d, got, config["schema.history.internal.file.filename"])
 	c := &comparison{t: t, got: got, want: want}
 	for _, topic := range topicsOf(got, want) {
@@ -152,7 +153,7 @@ func likeDebezium(t *testing.T, d *db, name string) {
 }
 
 // ourEvents encodes records as the recorded ones are.
-func ourEvents(t *testing.T, d *db, log []entry) *recordedEvents {
+func ourEvents(t *testing.T, d *db, log []debeziumtest.Entry) *recordedEvents {
 	converter, err := convert.New("org.apache.kafka.connect.json.JsonConverter", map[string]string{"schemas.enable": "true"}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -171,13 +172,13 @@ func ourEvents(t *testing.T, d *db, log []entry) *recordedEvents {
 	}
 	for i := range log {
 		e := &log[i]
-		out := recordedEvent{Topic: strings.ReplaceAll(e.topic, d.name, "DB"), Key: encode(e.topic, e.keySchema, e.key), Value: encode(e.topic, e.schema, e.value)}
-		for _, h := range e.headers {
+		out := recordedEvent{Topic: strings.ReplaceAll(e.Topic, d.name, "DB"), Key: encode(e.Topic, e.KeySchema, e.Key), Value: encode(e.Topic, e.Schema, e.Value)}
+		for _, h := range e.Headers {
 			value := h.Value.Value()
 			if value.Kind() == connect.String {
 				out.Headers = append(out.Headers, [2]string{h.Key, value.Str()})
 			} else {
-				out.Headers = append(out.Headers, [2]string{h.Key, string(encode(e.topic, h.Value.Schema(), value))})
+				out.Headers = append(out.Headers, [2]string{h.Key, string(encode(e.Topic, h.Value.Schema(), value))})
 			}
 		}
 		g.Events = append(g.Events, out)

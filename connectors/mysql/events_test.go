@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium/debeziumtest"
 	"github.com/weirlog/weir/connectors/mysql/binlog"
 )
 
@@ -15,32 +16,32 @@ import (
 func (d *db) streaming(more ...string) *runner {
 	d.t.Helper()
 	r := newRunner(d, d.config(append([]string{"snapshot.mode", "no_data"}, more...)...)).open()
-	r.until("the snapshot is marked", func() bool { return r.stored != nil && !snapshotUnderWay(r.stored) })
+	r.Until("the snapshot is marked", func() bool { return r.Stored != nil && !snapshotUnderWay(r.Stored) })
 	d.t.Cleanup(func() {
 		if r.task != nil {
-			r.close()
+			r.Close()
 		}
 	})
 	return r
 }
 
-func rowsOfLog(log []entry, names ...string) string {
+func rowsOfLog(log []debeziumtest.Entry, names ...string) string {
 	var out []string
 	for i := range log {
 		e := &log[i]
-		if e.fault != nil {
-			out = append(out, "FAULT "+e.fault.Reason)
+		if e.Fault != nil {
+			out = append(out, "FAULT "+e.Fault.Reason)
 			continue
 		}
-		if e.value.IsNull() {
-			out = append(out, "-"+e.key.String())
+		if e.Value.IsNull() {
+			out = append(out, "-"+e.Key.String())
 			continue
 		}
 		var fields []string
 		for _, n := range names {
-			fields = append(fields, e.before(n).String()+">"+e.after(n).String())
+			fields = append(fields, e.Before(n).String()+">"+e.After(n).String())
 		}
-		out = append(out, e.op()+e.key.String()+" "+strings.Join(fields, " "))
+		out = append(out, e.Op()+e.Key.String()+" "+strings.Join(fields, " "))
 	}
 	return strings.Join(out, "\n")
 }
@@ -66,7 +67,7 @@ d[1] null>null "def">null "__debezium_unavailable_value">null
 		} {
 			r := d.streaming()
 			d.exec("SET SESSION binlog_row_image = '"+image+"'", "INSERT INTO t (id, a, c) VALUES (1, 1, 'long')", "UPDATE t SET a = 2 WHERE id = 1", "DELETE FROM t WHERE id = 1")
-			if got := rowsOfLog(r.records(4), "a", "b", "c"); got != want {
+			if got := rowsOfLog(r.Records(4), "a", "b", "c"); got != want {
 				t.Errorf("%s:\n%s\nwant\n%s", image, got, want)
 			}
 		}
@@ -80,15 +81,15 @@ func TestPartialJSON(t *testing.T) {
 	r := d.streaming()
 	d.exec("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'", "UPDATE t SET j = JSON_SET(j, '$.a', 2, '$.b[1]', 20), n = 5",
 		"UPDATE t SET j = JSON_REMOVE(j, '$.c.d', '$.b[0]')", "UPDATE t SET n = 6")
-	log := r.records(3)
+	log := r.Records(3)
 	want := []string{`{"a": 2, "b": [1, 20, 3], "c": {"d": "x"}}`, `{"a": 2, "b": [20, 3], "c": {}}`, `{"a": 2, "b": [20, 3], "c": {}}`}
 	for i, w := range want {
-		if got := log[i].after("j").Str(); got != w {
+		if got := log[i].After("j").Str(); got != w {
 			t.Errorf("update %d: %s, want %s", i, got, w)
 		}
 	}
-	if log[0].after("n").Int() != 5 {
-		t.Errorf("n is %s", log[0].after("n"))
+	if log[0].After("n").Int() != 5 {
+		t.Errorf("n is %s", log[0].After("n"))
 	}
 }
 
@@ -113,15 +114,15 @@ func TestCompressedTransactions(t *testing.T) {
 			d.exec("INSERT INTO t VALUES " + strings.Join(rows, ","))
 		}
 		d.exec("COMMIT")
-		for len(r.log) < 450 {
-			r.commit(r.poll())
+		for len(r.Log) < 450 {
+			r.Commit(r.Poll())
 		}
-		r.close()
+		r.Close()
 		r.open()
-		log := r.records(1000)
+		log := r.Records(1000)
 		for i := range log {
-			if log[i].key.Items()[0].Int() != int64(i) {
-				t.Fatalf("record %d is %s", i, log[i].key)
+			if log[i].Key.Items()[0].Int() != int64(i) {
+				t.Fatalf("record %d is %s", i, log[i].Key)
 			}
 		}
 	})
@@ -137,14 +138,14 @@ func TestOtherTransactions(t *testing.T) {
 			"BEGIN", "INSERT INTO t VALUES (4, 4)", "ROLLBACK",
 			"XA START 'x"+d.name[:5]+"'", "INSERT INTO t VALUES (5, 5)", "XA END 'x"+d.name[:5]+"'", "XA PREPARE 'x"+d.name[:5]+"'", "XA COMMIT 'x"+d.name[:5]+"'",
 			"INSERT INTO t VALUES (6, 6)")
-		if got, want := describe(r.records(7)), "c[1] c[2] u[2] c[1] c[3] c[5] c[6]"; got != want {
+		if got, want := debeziumtest.Describe(r.Records(7)), "c[1] c[2] u[2] c[1] c[3] c[5] c[6]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		r.close()
-		before := len(r.log)
+		r.Close()
+		before := len(r.Log)
 		r.open()
 		d.exec("INSERT INTO t VALUES (7, 7)")
-		if got := describe(r.records(before + 1)[before:]); got != "c[7]" {
+		if got := debeziumtest.Describe(r.Records(before + 1)[before:]); got != "c[7]" {
 			t.Errorf("after a restart: %s", got)
 		}
 	})
@@ -152,21 +153,21 @@ func TestOtherTransactions(t *testing.T) {
 
 // loud polls until the task gives an error that isn't tried again.
 func (r *runner) loud() error {
-	r.t.Helper()
+	r.T.Helper()
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		b, err := r.task.Poll(ctx)
 		cancel()
-		r.commit(r.keep(b))
+		r.Commit(r.Keep(b))
 		if err != nil && connect.KindOf(context.Background(), err) != connect.KindRetry {
 			return err
 		}
 		if err != nil {
-			r.t.Logf("poll: %v", err)
+			r.T.Logf("poll: %v", err)
 			time.Sleep(50 * time.Millisecond) // as the worker does
 		}
 	}
-	r.t.Fatal("no error came")
+	r.T.Fatal("no error came")
 	return nil
 }
 
@@ -180,7 +181,7 @@ func TestStatementsAreLoud(t *testing.T) {
 		r := d.streaming()
 		other.exec("INSERT INTO o VALUES (1)")
 		d.exec("SET SESSION binlog_format = 'ROW'", "INSERT INTO t VALUES (1)")
-		r.records(1)
+		r.Records(1)
 		d.exec("SET SESSION binlog_format = 'STATEMENT'", "INSERT INTO t VALUES (2)")
 		err := r.loud()
 		if !strings.Contains(err.Error(), "binlog_format = ROW") || !strings.Contains(err.Error(), "INSERT INTO t VALUES (2)") {
@@ -196,22 +197,22 @@ func TestLostPositions(t *testing.T) {
 	eachServer(t, func(t *testing.T, d *db) {
 		d.exec("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
 		r := newRunner(d, d.config()).open()
-		r.records(1)
-		r.close()
+		r.Records(1)
+		r.Close()
 		d.exec("INSERT INTO t VALUES (2)")
-		file := r.stored.Get("file").Str()
-		r.stored = binlog.Offset{File: file[:len(file)-6] + "000000", Pos: 4}.Append(nil) // as if the server had deleted it
+		file := r.Stored.Get("file").Str()
+		r.Stored = binlog.Offset{File: file[:len(file)-6] + "000000", Pos: 4}.Append(nil) // as if the server had deleted it
 		r.open()
 		if err := r.loud(); !strings.Contains(err.Error(), "when_needed") {
 			t.Errorf("error %v", err)
 		}
-		r.close()
-		r.config["snapshot.mode"] = "when_needed"
+		r.Close()
+		r.Config["snapshot.mode"] = "when_needed"
 		r.open()
-		if got := describe(r.records(3)[1:]); got != "r[1] r[2]" {
+		if got := debeziumtest.Describe(r.Records(3)[1:]); got != "r[1] r[2]" {
 			t.Errorf("read again: %s", got)
 		}
-		r.close()
+		r.Close()
 	})
 }
 
@@ -221,10 +222,10 @@ func TestServerIDIsTaken(t *testing.T) {
 	d.exec("CREATE TABLE t (id int PRIMARY KEY)")
 	a := d.streaming("database.server.id", "4711")
 	d.exec("INSERT INTO t VALUES (1)")
-	a.records(1)
+	a.Records(1)
 	b := d.streaming("database.server.id", "4711")
 	d.exec("INSERT INTO t VALUES (2)")
-	b.records(1)
+	b.Records(1)
 	if err := a.loud(); !strings.Contains(err.Error(), "database.server.id") {
 		t.Errorf("error %v", err)
 	}

@@ -25,7 +25,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			}
 			client := clientRate(b, d, b.N)
 			r := newRunner(d, d.config("max.batch.size", "8192")).open()
-			defer r.close()
+			defer r.Close()
 			b.ReportAllocs()
 			b.ResetTimer()
 			for n := 0; n < b.N; {

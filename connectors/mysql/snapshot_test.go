@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium/debeziumtest"
 	"github.com/weirlog/weir/connectors/mysql/binlog"
 )
 
@@ -34,25 +35,25 @@ func TestSnapshotGoesOn(t *testing.T) {
 		config := d.config("max.batch.size", "4", "snapshot.mode", "initial_only")
 		whole := newRunner(d, config).open()
 		marks := map[int]connect.OffsetMap{}
-		whole.until("the snapshot is complete", func() bool {
-			if o := whole.poll(); o != nil {
-				whole.commit(o)
-				marks[len(whole.log)] = o
+		whole.Until("the snapshot is complete", func() bool {
+			if o := whole.Poll(); o != nil {
+				whole.Commit(o)
+				marks[len(whole.Log)] = o
 			}
-			return whole.stored != nil && !snapshotUnderWay(whole.stored)
+			return whole.Stored != nil && !snapshotUnderWay(whole.Stored)
 		})
-		whole.close()
-		want := describe(whole.log)
+		whole.Close()
+		want := debeziumtest.Describe(whole.Log)
 		if n := strings.Count(want, "r["); n != 40 || len(marks) < 10 {
 			t.Fatalf("%d rows, %d marks: %s", n, len(marks), want)
 		}
 		for n, offset := range marks {
 			again := newRunner(d, config)
-			again.log, again.stored = slices.Clone(whole.log[:n]), offset
+			again.Log, again.Stored = slices.Clone(whole.Log[:n]), offset
 			again.open()
-			again.until("the snapshot is complete", func() bool { return !snapshotUnderWay(again.stored) })
-			again.close()
-			if got := describe(again.log); got != want {
+			again.Until("the snapshot is complete", func() bool { return !snapshotUnderWay(again.Stored) })
+			again.Close()
+			if got := debeziumtest.Describe(again.Log); got != want {
 				t.Errorf("from %s after %d rows:\ngot  %s\nwant %s", offset, n, got, want)
 			}
 		}
@@ -73,8 +74,8 @@ func TestSnapshotGoesOnAfterChanges(t *testing.T) {
 		}
 		r := newRunner(d, d.config("max.batch.size", "10")).open()
 		for step := 0; ; step++ {
-			r.commit(r.poll())
-			if !snapshotUnderWay(r.stored) {
+			r.Commit(r.Poll())
+			if !snapshotUnderWay(r.Stored) {
 				break
 			}
 			r.kill()
@@ -95,8 +96,8 @@ func TestSnapshotGoesOnAfterChanges(t *testing.T) {
 		}
 		d.exec("INSERT INTO b (id, v) VALUES (999999, 0)")
 		topic := "srv." + d.name + "."
-		r.until("the last change is there", func() bool { _, ok := state(r.log, topic+"b")["[999999]"]; return ok })
-		r.close()
+		r.Until("the last change is there", func() bool { _, ok := debeziumtest.State(r.Log, topic+"b")["[999999]"]; return ok })
+		r.Close()
 		for name, columns := range map[string]string{"a": "id, v", "b": "more, id, v"} {
 			want := map[string]string{}
 			for _, row := range d.rows("SELECT " + columns + " FROM " + name) {
@@ -106,7 +107,7 @@ func TestSnapshotGoesOnAfterChanges(t *testing.T) {
 				}
 				want["["+key+"]"] = "[" + text + "]"
 			}
-			got := state(r.log, topic+name)
+			got := debeziumtest.State(r.Log, topic+name)
 			for k, v := range want {
 				if got[k] != v && !(name == "b" && "["+strings.TrimPrefix(v, `["x" `) == got[k]) { // given before the column came
 					t.Errorf("%s%s is %s, not %s", name, k, got[k], v)
@@ -145,11 +146,11 @@ func TestSnapshotIsOfOneMoment(t *testing.T) {
 					}
 				})
 				r := newRunner(d, d.config("max.batch.size", "64", "snapshot.locking.mode", locking)).open()
-				r.until("the snapshot is complete", func() bool { return r.stored != nil && !snapshotUnderWay(r.stored) })
+				r.Until("the snapshot is complete", func() bool { return r.Stored != nil && !snapshotUnderWay(r.Stored) })
 				sum, rows := int64(0), 0
-				for i := range r.log {
-					if r.log[i].op() == "r" {
-						sum, rows = sum+r.log[i].after("amount").Int(), rows+1
+				for i := range r.Log {
+					if r.Log[i].Op() == "r" {
+						sum, rows = sum+r.Log[i].After("amount").Int(), rows+1
 					}
 				}
 				if rows != 1024 || sum != 102400 {
@@ -159,10 +160,10 @@ func TestSnapshotIsOfOneMoment(t *testing.T) {
 				done.Wait()
 				d.exec("INSERT INTO b VALUES (9999, 0)")
 				topic := "srv." + d.name + "."
-				r.until("the last change is there", func() bool { _, ok := state(r.log, topic+"b")["[9999]"]; return ok })
-				r.close()
+				r.Until("the last change is there", func() bool { _, ok := debeziumtest.State(r.Log, topic+"b")["[9999]"]; return ok })
+				r.Close()
 				for _, name := range []string{"a", "b"} {
-					got := state(r.log, topic+name)
+					got := debeziumtest.State(r.Log, topic+name)
 					for _, row := range d.rows("SELECT id, amount FROM " + name) {
 						if got["["+row[0]+"]"] != "["+row[0]+" "+row[1]+"]" {
 							t.Errorf("%s: row %s is %s, not %s", name, row[0], got["["+row[0]+"]"], row[1])
@@ -182,13 +183,13 @@ func TestSnapshotMarkers(t *testing.T) {
 		}
 		d.exec("DELETE FROM b WHERE id > 1")
 		r := newRunner(d, d.config("max.batch.size", "4")).open()
-		defer r.close()
-		r.records(7)
+		defer r.Close()
+		r.Records(7)
 		var got []string
-		for i := range r.log {
-			got = append(got, r.log[i].source("snapshot").Str())
-			if s := &r.log[i]; s.source("file").Str() == "" || s.source("pos").Int() == 0 || s.source("server_id").Int() != 0 || !s.source("gtid").IsNull() {
-				t.Errorf("source %s", s.value)
+		for i := range r.Log {
+			got = append(got, r.Log[i].Source("snapshot").Str())
+			if s := &r.Log[i]; s.Source("file").Str() == "" || s.Source("pos").Int() == 0 || s.Source("server_id").Int() != 0 || !s.Source("gtid").IsNull() {
+				t.Errorf("source %s", s.Value)
 			}
 		}
 		if want := "first true last_in_data_collection last_in_data_collection first_in_data_collection true last"; strings.Join(got, " ") != want {
@@ -206,10 +207,10 @@ func TestSnapshotLocks(t *testing.T) {
 			writes  bool
 		}{{"minimal", true}, {"extended", false}} {
 			r := newRunner(d, d.config("max.batch.size", "4", "snapshot.locking.mode", c.locking)).open()
-			for len(r.log) == 0 {
-				r.commit(r.poll())
+			for len(r.Log) == 0 {
+				r.Commit(r.Poll())
 			}
-			if !snapshotUnderWay(r.stored) {
+			if !snapshotUnderWay(r.Stored) {
 				t.Fatal("the snapshot is over already")
 			}
 			writer := d.other()
@@ -218,21 +219,21 @@ func TestSnapshotLocks(t *testing.T) {
 			if (err == nil) != c.writes || err != nil && codeOf(err) != errLockWaitTimeout {
 				t.Errorf("%s: a writer during the snapshot: %v", c.locking, err)
 			}
-			r.until("the snapshot is complete", func() bool { return !snapshotUnderWay(r.stored) })
+			r.Until("the snapshot is complete", func() bool { return !snapshotUnderWay(r.Stored) })
 			writer.exec("DELETE FROM t WHERE id = 8")
-			r.close()
+			r.Close()
 		}
 		holder := d.other()
 		holder.exec("LOCK TABLES t WRITE")
 		r := newRunner(d, d.config("snapshot.lock.timeout.ms", "1000")).open()
-		defer r.close()
+		defer r.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if _, err := r.task.Poll(ctx); connect.KindOf(ctx, err) != connect.KindRetry || !strings.Contains(err.Error(), "snapshot.lock.timeout.ms=1000") {
 			t.Errorf("with a lock of others: %v", err)
 		}
 		holder.exec("UNLOCK TABLES")
-		r.until("the snapshot is complete", func() bool { return r.stored != nil && !snapshotUnderWay(r.stored) })
+		r.Until("the snapshot is complete", func() bool { return r.Stored != nil && !snapshotUnderWay(r.Stored) })
 	})
 }
 
@@ -254,15 +255,15 @@ func TestSnapshotWithoutReload(t *testing.T) {
 		if _, err := r.task.Poll(ctx); connect.KindOf(ctx, err) != connect.KindBadConfig || !strings.Contains(err.Error(), "GRANT RELOAD") {
 			t.Errorf("without any right to lock: %v", err)
 		}
-		r.close()
+		r.Close()
 		d.exec("GRANT LOCK TABLES ON " + d.name + ".* TO " + user + "@'%'")
 		r = newRunner(d, config).open()
-		defer r.close()
-		if got := describe(r.records(2)); got != "r[1] r[2]" {
+		defer r.Close()
+		if got := debeziumtest.Describe(r.Records(2)); got != "r[1] r[2]" {
 			t.Errorf("got %s", got)
 		}
 		d.exec("INSERT INTO t VALUES (3)")
-		if got := describe(r.records(3)); got != "r[1] r[2] c[3]" {
+		if got := debeziumtest.Describe(r.Records(3)); got != "r[1] r[2] c[3]" {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -275,16 +276,18 @@ func TestSnapshotOfChangedStructure(t *testing.T) {
 			d.exec("CREATE TABLE "+name+" (id int PRIMARY KEY, v int)", "INSERT INTO "+name+" VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)")
 		}
 		r := newRunner(d, d.config("max.batch.size", "4")).open()
-		for len(r.log) == 0 {
-			r.commit(r.poll())
+		for len(r.Log) == 0 {
+			r.Commit(r.Poll())
 		}
 		d.exec("ALTER TABLE b DROP COLUMN v, ADD COLUMN w varchar(5) NOT NULL DEFAULT 'w'", "INSERT INTO b VALUES (6, 'six')", "DROP TABLE c")
-		r.until("the last change is there", func() bool { return len(state(r.log, "srv."+d.name+".b")) == 6 && !snapshotUnderWay(r.stored) })
-		r.close()
-		if got := state(r.log, "srv."+d.name+".b")["[6]"]; got != `[6 "six"]` {
+		r.Until("the last change is there", func() bool {
+			return len(debeziumtest.State(r.Log, "srv."+d.name+".b")) == 6 && !snapshotUnderWay(r.Stored)
+		})
+		r.Close()
+		if got := debeziumtest.State(r.Log, "srv."+d.name+".b")["[6]"]; got != `[6 "six"]` {
 			t.Errorf("b[6] is %s", got)
 		}
-		if n := len(state(r.log, "srv."+d.name+".a")); n != 5 {
+		if n := len(debeziumtest.State(r.Log, "srv."+d.name+".a")); n != 5 {
 			t.Errorf("a has %d rows", n)
 		}
 	})
@@ -295,27 +298,27 @@ func TestSnapshotHoldsARowBack(t *testing.T) {
 	eachServer(t, func(t *testing.T, d *db) {
 		d.exec("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)", "INSERT INTO a VALUES (1), (2), (3), (4), (5), (6)", "INSERT INTO b VALUES (7), (8)")
 		r := newRunner(d, d.config("max.batch.size", "4")).open()
-		for len(r.log) == 0 {
-			r.commit(r.poll())
+		for len(r.Log) == 0 {
+			r.Commit(r.Poll())
 		}
 		holder := d.other()
 		holder.exec("LOCK TABLES b WRITE")
-		for len(r.log) < 5 {
-			r.commit(r.poll())
+		for len(r.Log) < 5 {
+			r.Commit(r.Poll())
 		}
-		r.commit(r.poll()) // waits for b
-		if got := describe(r.log); got != "r[1] r[2] r[3] r[4] r[5]" {
+		r.Commit(r.Poll()) // waits for b
+		if got := debeziumtest.Describe(r.Log); got != "r[1] r[2] r[3] r[4] r[5]" {
 			t.Fatalf("got %s", got)
 		}
 		r.kill()
 		holder.exec("UNLOCK TABLES")
 		r.open()
-		defer r.close()
-		if err := r.task.startSnapshot(context.Background()); err != nil || !r.task.run.progress().Equal(r.stored) {
-			t.Errorf("a snapshot that goes on from %s has come to %s, %v", r.stored, r.task.run.progress(), err)
+		defer r.Close()
+		if err := r.task.startSnapshot(context.Background()); err != nil || !r.task.run.progress().Equal(r.Stored) {
+			t.Errorf("a snapshot that goes on from %s has come to %s, %v", r.Stored, r.task.run.progress(), err)
 		}
-		r.until("the snapshot is complete", func() bool { return !snapshotUnderWay(r.stored) })
-		if got := describe(r.log); got != "r[1] r[2] r[3] r[4] r[5] r[6] r[7] r[8]" {
+		r.Until("the snapshot is complete", func() bool { return !snapshotUnderWay(r.Stored) })
+		if got := debeziumtest.Describe(r.Log); got != "r[1] r[2] r[3] r[4] r[5] r[6] r[7] r[8]" {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -329,24 +332,24 @@ func TestSnapshotValuesAreTheStreams(t *testing.T) {
 			`INSERT INTO t (id, f, g, m, h, z, y, d, ts, ti, l, b, e, s, bi, j, bl, de, p) VALUES (1, 16777217, 3.14159, 0.000005, 1/3, 42, 0, '0000-00-00', '2024-05-06 07:08:09.000001', '-838:59:58.99', 'é€', x'AA00', 'é', 'x,y', 257, '{"b": 1.0, "a": [1e20, "é"]}', REPEAT('z', 70000), -1.5, ST_GeomFromText('POINT(1 2)')),
   (2, 0.1, 0.1, 1/3, 1e300, 0, 1999, '2024-02-29 01:02:03.000004', NULL, '25:00:00', '', '', 2, '', 0, 'null', '', 0, NULL), (3, 1e-38, -0.00005, -1, -0.0, 1, 2155, NULL, '1970-01-01 00:00:01', NULL, ' x ', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`)
 		r := newRunner(d, d.config()).open()
-		defer r.close()
-		r.records(3)
+		defer r.Close()
+		r.Records(3)
 		columns := "f, g, m, h, z, y, d, ts, ti, l, b, e, s, bi, j, bl, de, p"
 		d.exec("INSERT INTO t (id, " + columns + ") SELECT id + 3, " + columns + " FROM t ORDER BY id")
-		log := r.records(6)
-		slices.SortFunc(log, func(a, b entry) int { return int(a.after("id").Int() - b.after("id").Int()) }) // the server inserts in an order of its own
+		log := r.Records(6)
+		slices.SortFunc(log, func(a, b debeziumtest.Entry) int { return int(a.After("id").Int() - b.After("id").Int()) }) // the server inserts in an order of its own
 		for i := range 3 {
-			if log[i].schema != log[i+3].schema {
+			if log[i].Schema != log[i+3].Schema {
 				t.Error("the snapshot's schema is not the stream's")
 			}
 			names := strings.Split(columns+", inv", ", ")
 			for _, name := range names {
-				if before, after := log[i].after(name), log[i+3].after(name); !before.Equal(after) {
+				if before, after := log[i].After(name), log[i+3].After(name); !before.Equal(after) {
 					t.Errorf("row %d: %s is %.80v in the snapshot, %.80v in the stream", i, name, before, after)
 				}
 			}
-			if log[i+3].op() != "c" || log[i].op() != "r" || log[i+3].after("gen").Int() != log[i+3].after("id").Int()+1 {
-				t.Errorf("row %d: %s", i, log[i+3].value)
+			if log[i+3].Op() != "c" || log[i].Op() != "r" || log[i+3].After("gen").Int() != log[i+3].After("id").Int()+1 {
+				t.Errorf("row %d: %s", i, log[i+3].Value)
 			}
 		}
 	})
@@ -366,18 +369,18 @@ func TestSnapshotLosesItsConnection(t *testing.T) {
 		proxy := newProxy(t, d.server.address)
 		host, port, _ := net.SplitHostPort(proxy.address())
 		r := newRunner(d, d.config("max.batch.size", "100", "database.hostname", host, "database.port", port)).open()
-		defer r.close()
-		for cuts := 0; r.stored == nil || snapshotUnderWay(r.stored); cuts++ {
+		defer r.Close()
+		for cuts := 0; r.Stored == nil || snapshotUnderWay(r.Stored); cuts++ {
 			if cuts%3 == 2 {
 				proxy.cut()
 			}
-			r.commit(r.poll())
+			r.Commit(r.Poll())
 			if cuts > 1000 {
 				t.Fatal("the snapshot does not end")
 			}
 		}
-		if got := len(state(r.log, "srv."+d.name+".t")); got != 2000 || len(r.log) != 2000 {
-			t.Errorf("%d rows in %d records", got, len(r.log))
+		if got := len(debeziumtest.State(r.Log, "srv."+d.name+".t")); got != 2000 || len(r.Log) != 2000 {
+			t.Errorf("%d rows in %d records", got, len(r.Log))
 		}
 	})
 }

@@ -127,11 +127,8 @@ func (t *task) start(ctx context.Context, in connect.Task) error {
 	if err != nil {
 		return err
 	}
-	if err := found.fatal(); err != nil {
+	if err := found.findings.Tell(t.log); err != nil {
 		return err
-	}
-	for _, f := range found.findings {
-		t.log.Warn(f.Fault, "mend", f.Mend)
 	}
 	t.server = found.server
 	if t.history, err = openHistory(ctx, t.settings, in); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlog/weir/connect"
 	"github.com/weirlog/weir/connectors/debezium"
+	"github.com/weirlog/weir/connectors/debezium/debeziumtest"
 	"github.com/weirlog/weir/connectors/mysql/binlog"
 )
 
@@ -86,14 +87,14 @@ func TestCutConnections(t *testing.T) {
 			}
 			d.exec("COMMIT")
 			if round%2 == 0 {
-				r.commit(r.poll())
+				r.Commit(r.Poll())
 			}
 			d.killSessions(user)
 		}
-		log := r.records(next)
+		log := r.Records(next)
 		for i := range log {
-			if log[i].key.Items()[0].Int() != int64(i) {
-				t.Fatalf("record %d is %s", i, log[i].key)
+			if log[i].Key.Items()[0].Int() != int64(i) {
+				t.Fatalf("record %d is %s", i, log[i].Key)
 			}
 		}
 	})
@@ -106,12 +107,12 @@ func TestHeartbeats(t *testing.T) {
 		other := newDB(t, d.server.dialect)
 		other.exec("CREATE TABLE o (id int PRIMARY KEY)")
 		r := d.streaming("heartbeat.interval.ms", "50", "heartbeat.action.query", "INSERT INTO "+d.name+".beats VALUES (1)", "table.include.list", d.name+"\\.t")
-		before := r.stored.String()
+		before := r.Stored.String()
 		other.exec("INSERT INTO o VALUES (1)")
-		r.until("beats have come and the position has moved", func() bool { return len(r.log) >= 3 && r.stored.String() != before })
-		for _, e := range r.log {
-			if e.topic != "__debezium-heartbeat.srv" || e.key.Items()[0].Str() != "srv" || time.Since(time.UnixMilli(e.value.Items()[0].Int())) > time.Minute {
-				t.Errorf("%s: %s %s", e.topic, e.key, e.value)
+		r.Until("beats have come and the position has moved", func() bool { return len(r.Log) >= 3 && r.Stored.String() != before })
+		for _, e := range r.Log {
+			if e.Topic != "__debezium-heartbeat.srv" || e.Key.Items()[0].Str() != "srv" || time.Since(time.UnixMilli(e.Value.Items()[0].Int())) > time.Minute {
+				t.Errorf("%s: %s %s", e.Topic, e.Key, e.Value)
 			}
 		}
 		if len(d.rows("SELECT 1 FROM beats")) == 0 {
@@ -126,20 +127,20 @@ func TestColumnsAndKeys(t *testing.T) {
 	eachServer(t, func(t *testing.T, d *db) {
 		d.exec("CREATE TABLE t (id int PRIMARY KEY, secret varchar(20), v int)", "INSERT INTO t VALUES (1, 'x', 1)")
 		r := newRunner(d, d.config("column.exclude.list", d.name+"\\.t\\.(secret|id)", "message.key.columns", d.name+"\\.u:b,a")).open()
-		defer r.close()
-		r.records(1)
+		defer r.Close()
+		r.Records(1)
 		d.exec("INSERT INTO t VALUES (2, 'y', 2)", "CREATE TABLE u (a int, b int)", "INSERT INTO u VALUES (1, 2)", "UPDATE u SET b = 3")
-		log := r.records(6)
-		if got := describe(log); got != "r[1] c[2] c[2 1] d[2 1] tombstone[2 1] c[3 1]" {
+		log := r.Records(6)
+		if got := debeziumtest.Describe(log); got != "r[1] c[2] c[2 1] d[2 1] tombstone[2 1] c[3 1]" {
 			t.Errorf("records %s", got)
 		}
 		for _, e := range log[:2] {
-			if fields := e.schema.Fields[debezium.EnvelopeAfter].Schema.Fields; len(fields) != 1 || fields[0].Name != "v" {
+			if fields := e.Schema.Fields[debezium.EnvelopeAfter].Schema.Fields; len(fields) != 1 || fields[0].Name != "v" {
 				t.Errorf("fields %v", fields)
 			}
 		}
-		if log[1].after("v").Int() != 2 {
-			t.Errorf("row %s", log[1].value)
+		if log[1].After("v").Int() != 2 {
+			t.Errorf("row %s", log[1].Value)
 		}
 	})
 }
@@ -153,9 +154,9 @@ func TestQueriesOfChanges(t *testing.T) {
 			d.exec("SET SESSION binlog_rows_query_log_events = ON")
 		}
 		d.exec("INSERT INTO t VALUES (1), (2)", "DELETE FROM t WHERE id = 2")
-		log := r.records(3)
+		log := r.Records(3)
 		for i, want := range []string{"INSERT INTO t VALUES (1), (2)", "INSERT INTO t VALUES (1), (2)", "DELETE FROM t WHERE id = 2"} {
-			if got := log[i].source("query").Str(); got != want {
+			if got := log[i].Source("query").Str(); got != want {
 				t.Errorf("record %d: query %q", i, got)
 			}
 		}
@@ -171,9 +172,9 @@ func TestMinimalMetadata(t *testing.T) {
 	d.exec("SET GLOBAL binlog_row_metadata = MINIMAL")
 	defer d.exec("SET GLOBAL binlog_row_metadata = FULL")
 	d.exec("INSERT INTO t VALUES (1, 'a')", "ALTER TABLE t ADD COLUMN b int FIRST, DROP COLUMN a", "INSERT INTO t VALUES (2, 2)")
-	log := r.records(2)
-	if log[0].after("a").Str() != "a" || log[1].after("b").Int() != 2 {
-		t.Errorf("rows %s, %s", log[0].value, log[1].value)
+	log := r.Records(2)
+	if log[0].After("a").Str() != "a" || log[1].After("b").Int() != 2 {
+		t.Errorf("rows %s, %s", log[0].Value, log[1].Value)
 	}
 	r.task.catalog.Drop(r.task.tables[r.task.rows.table.id].id) // as if a statement had not been understood
 	clear(r.task.mapped)
@@ -181,7 +182,7 @@ func TestMinimalMetadata(t *testing.T) {
 	if err := r.loud(); !strings.Contains(err.Error(), d.name+".t") || !strings.Contains(err.Error(), "binlog_row_metadata = FULL") {
 		t.Errorf("error %v", err)
 	}
-	if got := describe(r.log[2:]); got != "c[1]" {
+	if got := debeziumtest.Describe(r.Log[2:]); got != "c[1]" {
 		t.Errorf("before it: %s", got)
 	}
 }
@@ -192,7 +193,7 @@ func TestTruncate(t *testing.T) {
 		d.exec("CREATE TABLE t (id int PRIMARY KEY)")
 		r := d.streaming("skipped.operations", "none")
 		d.exec("INSERT INTO t VALUES (1)", "TRUNCATE TABLE t", "INSERT INTO t VALUES (1)")
-		if got := describe(r.records(3)); got != "c[1] tnull c[1]" {
+		if got := debeziumtest.Describe(r.Records(3)); got != "c[1] tnull c[1]" {
 			t.Errorf("records %s", got)
 		}
 	})
@@ -204,38 +205,38 @@ func TestSnapshotBeforeAnyOffset(t *testing.T) {
 	eachServer(t, func(t *testing.T, d *db) {
 		d.exec("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
 		r := newRunner(d, d.config()).open()
-		for len(r.log) < 3 {
-			r.poll() // nothing becomes durable but the records
+		for len(r.Log) < 3 {
+			r.Poll() // nothing becomes durable but the records
 		}
 		r.kill()
 		d.exec("ALTER TABLE t ADD COLUMN v int")
 		r.open()
-		for len(r.log) < 6 || r.task.stream == nil {
-			r.poll()
+		for len(r.Log) < 6 || r.task.stream == nil {
+			r.Poll()
 		}
 		d.exec("ALTER TABLE t ADD COLUMN w int", "INSERT INTO t (id) VALUES (9)", "DELETE FROM t WHERE id = 9")
-		for len(r.log) < 9 {
-			r.poll() // statements of the stream are in the history, and still no offset is
+		for len(r.Log) < 9 {
+			r.Poll() // statements of the stream are in the history, and still no offset is
 		}
 		r.kill()
 		d.exec("DELETE FROM t WHERE id = 2", "INSERT INTO t (id) VALUES (4)")
 		r.open()
-		r.until("the delete has come", func() bool { return len(state(r.log, "srv."+d.name+".t")) == 3 && len(r.log) >= 12 })
-		if got := state(r.log, "srv."+d.name+".t"); got["[2]"] != "" || got["[4]"] == "" {
+		r.Until("the delete has come", func() bool { return len(debeziumtest.State(r.Log, "srv."+d.name+".t")) == 3 && len(r.Log) >= 12 })
+		if got := debeziumtest.State(r.Log, "srv."+d.name+".t"); got["[2]"] != "" || got["[4]"] == "" {
 			t.Errorf("left in the log: %v", got)
 		}
-		r.until("the snapshot is noted as complete", func() bool { return r.task.history.cut == nil })
-		r.close()
-		r.stored = nil // somebody has deleted the offset: a snapshot of now, and no old changes
-		before := len(r.log)
+		r.Until("the snapshot is noted as complete", func() bool { return r.task.history.cut == nil })
+		r.Close()
+		r.Stored = nil // somebody has deleted the offset: a snapshot of now, and no old changes
+		before := len(r.Log)
 		r.open()
-		if got := describe(r.records(before + 3)[before:]); got != "r[1] r[3] r[4]" {
+		if got := debeziumtest.Describe(r.Records(before + 3)[before:]); got != "r[1] r[3] r[4]" {
 			t.Errorf("a new snapshot: %s", got)
 		}
 		d.exec("INSERT INTO t (id) VALUES (5)")
-		if got := describe(r.records(before + 4)[before+3:]); got != "c[5]" {
+		if got := debeziumtest.Describe(r.Records(before + 4)[before+3:]); got != "c[5]" {
 			t.Errorf("behind it: %s", got)
 		}
-		r.close()
+		r.Close()
 	})
 }

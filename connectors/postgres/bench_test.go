@@ -38,12 +38,12 @@ func BenchmarkStream(b *testing.B) {
 		d := newDB(b)
 		d.exec(benchTable)
 		r := newRunner(b, d.config("snapshot.mode", "no_data")).open()
-		r.until("the slot is there", func() bool { return r.stored != nil })
-		d.exec("SELECT pg_create_logical_replication_slot('" + r.config["slot.name"] + "_raw', 'pgoutput')")
+		r.Until("the slot is there", func() bool { return r.Stored != nil })
+		d.exec("SELECT pg_create_logical_replication_slot('" + r.Config["slot.name"] + "_raw', 'pgoutput')")
 		d.exec(`DO $$ BEGIN FOR k IN 0..1999 LOOP INSERT INTO t SELECT ` + benchRow + ` FROM generate_series(k * 100 + 1, k * 100 + 100) i; COMMIT; END LOOP; END $$`)
 		benchRead(b, r, rows)
-		r.close()
-		b.ReportMetric(float64(rows)/receiveRaw(b, d, r.config["slot.name"]+"_raw").Seconds(), "pg_recvlogical/s")
+		r.Close()
+		b.ReportMetric(float64(rows)/receiveRaw(b, d, r.Config["slot.name"]+"_raw").Seconds(), "pg_recvlogical/s")
 	}
 }
 
@@ -74,6 +74,6 @@ func BenchmarkSnapshot(b *testing.B) {
 		d.exec(benchTable + `; INSERT INTO t SELECT ` + benchRow + ` FROM generate_series(1, 500000) i`)
 		r := newRunner(b, d.config()).open()
 		benchRead(b, r, rows)
-		r.close()
+		r.Close()
 	}
 }

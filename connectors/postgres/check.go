@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium"
 )
 
 // minServerVersion is the first with pgoutput.
@@ -17,36 +17,9 @@ const minServerVersion = 100000
 
 // inspection is what a look at the server found.
 type inspection struct {
-	findings []connect.Finding
+	findings debezium.Findings
 	tables   []tableEntry
 	slot     slotState
-}
-
-func (i *inspection) add(fatal bool, key, fault, mend string) {
-	i.findings = append(i.findings, connect.Finding{Field: key, Fault: fault, Mend: mend, Fatal: fatal})
-}
-
-// fatal gives all fatal findings as one BadConfig, or nil.
-func (i *inspection) fatal() error {
-	var texts []string
-	key := ""
-	for _, f := range i.findings {
-		if !f.Fatal {
-			continue
-		}
-		if key == "" {
-			key = f.Field
-		}
-		text := f.Fault
-		if f.Mend != "" {
-			text += "; mend it with: " + f.Mend
-		}
-		texts = append(texts, text)
-	}
-	if texts == nil {
-		return nil
-	}
-	return connect.BadConfig(key, errors.New(strings.Join(texts, " | ")))
 }
 
 // inspect looks at the server with the connector's rights.
@@ -78,26 +51,26 @@ SELECT current_setting('server_version_num'), current_setting('server_version'),
 		return fmt.Errorf("look at the server: %w", err)
 	}
 	if version, err := strconv.Atoi(r[0]); err != nil || version < minServerVersion {
-		i.add(true, "database.hostname", fmt.Sprintf("the server is PostgreSQL %s, which has no pgoutput plugin", r[1]), "use PostgreSQL 10 or later")
+		i.findings.Add(true, "database.hostname", fmt.Sprintf("the server is PostgreSQL %s, which has no pgoutput plugin", r[1]), "use PostgreSQL 10 or later")
 	}
 	if r[2] != "logical" {
-		i.add(true, "database.hostname", fmt.Sprintf("the server's wal_level is %s, not logical", r[2]), "ALTER SYSTEM SET wal_level = 'logical' and restart the server")
+		i.findings.Add(true, "database.hostname", fmt.Sprintf("the server's wal_level is %s, not logical", r[2]), "ALTER SYSTEM SET wal_level = 'logical' and restart the server")
 	}
 	if r[3] != "UTF8" {
-		i.add(false, "database.dbname", fmt.Sprintf("the database's encoding is %s: text that is not valid in it may come out damaged", r[3]), "")
+		i.findings.Add(false, "database.dbname", fmt.Sprintf("the database's encoding is %s: text that is not valid in it may come out damaged", r[3]), "")
 	}
 	if r[4] != "t" && r[5] != "t" {
-		i.add(true, "database.user", fmt.Sprintf("user %q may not replicate", s.user), "ALTER ROLE "+quoteIdent(s.user)+" REPLICATION")
+		i.findings.Add(true, "database.user", fmt.Sprintf("user %q may not replicate", s.user), "ALTER ROLE "+quoteIdent(s.user)+" REPLICATION")
 	}
 	return nil
 }
 
 func (s *settings) inspectSlots(ctx context.Context, conn *pgconn.PgConn, i *inspection) error {
 	if err := s.refuseSlot(i.slot); err != nil {
-		i.add(true, "slot.name", errors.Unwrap(err).Error(), "")
+		i.findings.Add(true, "slot.name", errors.Unwrap(err).Error(), "")
 	}
 	if i.slot.lost != "" {
-		i.add(false, "slot.name", s.lostError(i.slot).Error(), "")
+		i.findings.Add(false, "slot.name", s.lostError(i.slot).Error(), "")
 	}
 	r, err := oneOf(ctx, conn, `SELECT (SELECT count(*) FROM pg_catalog.pg_replication_slots), current_setting('max_replication_slots'), current_setting('max_wal_senders')`)
 	if err != nil {
@@ -106,11 +79,11 @@ func (s *settings) inspectSlots(ctx context.Context, conn *pgconn.PgConn, i *ins
 	used, _ := strconv.Atoi(r[0])
 	most, _ := strconv.Atoi(r[1])
 	if !i.slot.exists && used >= most && s.SnapshotMode != "initial_only" {
-		i.add(true, "slot.name", fmt.Sprintf("all %d replication slots of the server are taken", most),
+		i.findings.Add(true, "slot.name", fmt.Sprintf("all %d replication slots of the server are taken", most),
 			fmt.Sprintf("ALTER SYSTEM SET max_replication_slots = %d and restart the server, or SELECT pg_drop_replication_slot(slot_name) for one that nobody uses", most+10))
 	}
 	if r[2] == "0" {
-		i.add(true, "database.hostname", "the server's max_wal_senders is 0", "ALTER SYSTEM SET max_wal_senders = 10 and restart the server")
+		i.findings.Add(true, "database.hostname", "the server's max_wal_senders is 0", "ALTER SYSTEM SET max_wal_senders = 10 and restart the server")
 	}
 	return nil
 }
@@ -122,12 +95,12 @@ func (s *settings) inspectTables(i *inspection) {
 		switch {
 		case !reads:
 		case !t.usable:
-			i.add(true, "database.user", fmt.Sprintf("user %q may not use the schema of %s", s.user, t.name), "GRANT USAGE ON SCHEMA "+quoteIdent(t.name.schema)+" TO "+quoteIdent(s.user))
+			i.findings.Add(true, "database.user", fmt.Sprintf("user %q may not use the schema of %s", s.user, t.name), "GRANT USAGE ON SCHEMA "+quoteIdent(t.name.schema)+" TO "+quoteIdent(s.user))
 		case !t.readable:
-			i.add(true, "database.user", fmt.Sprintf("user %q may not read %s", s.user, t.name), "GRANT SELECT ON "+t.name.quoted()+" TO "+quoteIdent(s.user))
+			i.findings.Add(true, "database.user", fmt.Sprintf("user %q may not read %s", s.user, t.name), "GRANT SELECT ON "+t.name.quoted()+" TO "+quoteIdent(s.user))
 		}
 		if !t.primary && t.identity == 'd' || t.identity == 'n' {
-			i.add(false, "table.include.list", fmt.Sprintf("%s has no replica identity: once it is published, the server refuses UPDATE and DELETE on it", t.name), "ALTER TABLE "+t.name.quoted()+" REPLICA IDENTITY FULL, or give it a primary key")
+			i.findings.Add(false, "table.include.list", fmt.Sprintf("%s has no replica identity: once it is published, the server refuses UPDATE and DELETE on it", t.name), "ALTER TABLE "+t.name.quoted()+" REPLICA IDENTITY FULL, or give it a primary key")
 		}
 	}
 	for _, name := range s.Tables.Include.Literals() {
@@ -136,7 +109,7 @@ func (s *settings) inspectTables(i *inspection) {
 			found = found || strings.EqualFold(t.name.String(), name)
 		}
 		if !found {
-			i.add(true, "table.include.list", fmt.Sprintf("database %q has no table %s%s", s.database, name, nearestTable(name, i.tables)), "")
+			i.findings.Add(true, "table.include.list", fmt.Sprintf("database %q has no table %s%s", s.database, name, nearestTable(name, i.tables)), "")
 		}
 	}
 }

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium/debeziumtest"
 )
 
 // openError opens a task that must not open.
 func openError(t *testing.T, c connect.Config, stored connect.OffsetMap) error {
 	t.Helper()
 	r := newRunner(t, c)
-	r.stored = stored
-	opened, err := openTask(context.Background(), r.instance())
+	r.Stored = stored
+	opened, err := openTask(context.Background(), r.Instance())
 	if err == nil {
 		_ = opened.Close(context.Background())
 		t.Fatal("the task opened")
@@ -103,28 +104,28 @@ func TestSlotFaults(t *testing.T) {
 	c := d.config()
 	r := newRunner(t, c).open()
 	r.finish(d)
-	r.until("the position is durable", func() bool { return !r.stored.Has(keySnapshot) })
-	wantError(t, openError(t, c, r.stored), connect.KindRetry, "in use")
-	r.close()
+	r.Until("the position is durable", func() bool { return !r.Stored.Has(keySnapshot) })
+	wantError(t, openError(t, c, r.Stored), connect.KindRetry, "in use")
+	r.Close()
 
 	slot := c["slot.name"]
 	waitFor(t, "the slot to be free", func() bool {
 		return d.rows("SELECT active FROM pg_replication_slots WHERE slot_name = '" + slot + "'")[0][0] == "f"
 	})
 	d.exec(`SELECT pg_drop_replication_slot('` + slot + `'); INSERT INTO a VALUES (1, 'lost')`)
-	wantError(t, openError(t, c, r.stored), connect.KindOther, "does not exist any more", "when_needed")
+	wantError(t, openError(t, c, r.Stored), connect.KindOther, "does not exist any more", "when_needed")
 	d.exec(`SELECT pg_create_logical_replication_slot('` + slot + `', 'pgoutput')`)
-	wantError(t, openError(t, c, r.stored), connect.KindOther, "ahead of the stored position", "trust_slot")
+	wantError(t, openError(t, c, r.Stored), connect.KindOther, "ahead of the stored position", "trust_slot")
 
 	beyond := (&position{commit: 1 << 50, kind: typeCommit}).offset(nil)
 	wantError(t, openError(t, c, beyond), connect.KindOther, "ends at", "before the stored position")
 
 	c["snapshot.mode"] = "when_needed" // reads the tables again
-	r.log = nil
+	r.Log = nil
 	r.open()
-	r.until("the lost row is there", func() bool { return state(r.log, "srv.public.a")["[1]"] != "" })
-	r.close()
-	compare(t, d, r.log)
+	r.Until("the lost row is there", func() bool { return debeziumtest.State(r.Log, "srv.public.a")["[1]"] != "" })
+	r.Close()
+	compare(t, d, r.Log)
 
 	waitFor(t, "the slot to be free", func() bool {
 		return d.rows("SELECT active FROM pg_replication_slots WHERE slot_name = '" + slot + "'")[0][0] == "f"
@@ -138,43 +139,43 @@ func TestSnapshotModes(t *testing.T) {
 	d.exec(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)`)
 	c := d.config("snapshot.mode", "initial_only")
 	r := newRunner(t, c).open()
-	r.records(1)
-	r.until("the snapshot is complete", func() bool { return r.stored.Get(keySnapshotCompleted).Bool() })
+	r.Records(1)
+	r.Until("the snapshot is complete", func() bool { return r.Stored.Get(keySnapshotCompleted).Bool() })
 	d.exec(`INSERT INTO t VALUES (2)`)
 	for range 3 {
-		r.poll()
+		r.Poll()
 	}
-	r.close()
+	r.Close()
 	if n := d.rows("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()")[0][0]; n != "0" {
 		t.Errorf("initial_only left %s slots", n)
 	}
 	r.open()
-	r.poll()
-	r.close()
-	if got := describe(r.log); got != "r[1]" {
+	r.Poll()
+	r.Close()
+	if got := debeziumtest.Describe(r.Log); got != "r[1]" {
 		t.Errorf("initial_only: %s", got)
 	}
 	c["snapshot.mode"] = "always"
-	r.stored, r.log = nil, nil
+	r.Stored, r.Log = nil, nil
 	r.open()
-	r.records(2)
+	r.Records(2)
 	d.exec(`INSERT INTO t VALUES (3)`)
-	r.until("the insert is durable", func() bool { return len(r.log) == 3 && r.stored.Get(keyMessageType).Str() == typeCommit })
-	r.close()
+	r.Until("the insert is durable", func() bool { return len(r.Log) == 3 && r.Stored.Get(keyMessageType).Str() == typeCommit })
+	r.Close()
 	r.open()
-	if got := describe(r.records(6)); got != "r[1] r[2] c[3] r[1] r[2] r[3]" {
+	if got := debeziumtest.Describe(r.Records(6)); got != "r[1] r[2] c[3] r[1] r[2] r[3]" {
 		t.Errorf("always: %s", got)
 	}
-	r.close()
+	r.Close()
 }
 
 func TestSlotDroppedOnStop(t *testing.T) {
 	d := newDB(t)
 	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
 	r := newRunner(t, d.config("slot.drop.on.stop", "true", "snapshot.mode", "no_data")).open()
-	r.until("the slot is there", func() bool { return r.stored != nil })
-	r.poll()
-	r.close()
+	r.Until("the slot is there", func() bool { return r.Stored != nil })
+	r.Poll()
+	r.Close()
 	if n := d.rows("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()")[0][0]; n != "0" {
 		t.Errorf("%s slots are left", n)
 	}
@@ -186,17 +187,17 @@ func TestDebeziumOffsets(t *testing.T) {
 	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
 	c := d.config("snapshot.mode", "no_data")
 	r := newRunner(t, c).open()
-	r.until("the slot is there", func() bool { return r.stored != nil })
+	r.Until("the slot is there", func() bool { return r.Stored != nil })
 	d.exec(`INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)`)
 	d.exec(`BEGIN; INSERT INTO t VALUES (3); INSERT INTO t VALUES (4); COMMIT`)
-	for len(r.log) < 4 {
-		r.poll() // nothing is committed: the slot stays
+	for len(r.Log) < 4 {
+		r.Poll() // nothing is committed: the slot stays
 	}
-	third := r.log[2]
-	commit := strings.Split(strings.Trim(third.source("sequence").Str(), `[]"`), `"`)[0]
+	third := r.Log[2]
+	commit := strings.Split(strings.Trim(third.Source("sequence").Str(), `[]"`), `"`)[0]
 	r.kill()
 	for _, test := range []struct{ offset, want string }{
-		{`{"lsn_proc":` + third.source("lsn").String() + `,"messageType":"INSERT","lsn_commit":` + commit + `,"lsn":` + third.source("lsn").String() + `,"txId":` + third.source("txId").String() + `,"ts_usec":1}`, "c[4]"},
+		{`{"lsn_proc":` + third.Source("lsn").String() + `,"messageType":"INSERT","lsn_commit":` + commit + `,"lsn":` + third.Source("lsn").String() + `,"txId":` + third.Source("txId").String() + `,"ts_usec":1}`, "c[4]"},
 		{`{"transaction_id":null,"lsn_proc":` + commit + `,"messageType":"COMMIT","lsn_commit":` + commit + `,"lsn":` + commit + `,"txId":1,"ts_usec":1}`, "c[3] c[4]"},
 		{`{"lsn":` + commit + `,"txId":1,"ts_usec":1,"snapshot":true,"last_snapshot_record":true}`, "c[3] c[4]"},
 		{`{"lsn":` + commit + `,"snapshot":"INITIAL","snapshot_completed":true}`, "c[3] c[4]"},
@@ -205,12 +206,12 @@ func TestDebeziumOffsets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.stored, r.log = stored, nil
+		r.Stored, r.Log = stored, nil
 		r.open()
-		for len(r.log) == 0 || r.log[len(r.log)-1].key.String() != "[4]" {
-			r.poll()
+		for len(r.Log) == 0 || r.Log[len(r.Log)-1].Key.String() != "[4]" {
+			r.Poll()
 		}
-		if got := describe(r.log); got != test.want {
+		if got := debeziumtest.Describe(r.Log); got != test.want {
 			t.Errorf("%s: %s, want %s", test.offset, got, test.want)
 		}
 		r.kill()

@@ -38,8 +38,8 @@ func TestLikeDebezium(t *testing.T) {
 	sql("insert.sql", "1")
 	sql("before.sql", "")
 	r := newRunner(t, d.config("plugin.name", "pgoutput")).open()
-	defer r.close()
-	r.records(4)
+	defer r.Close()
+	r.Records(4)
 	sql("insert.sql", "2")
 	sql("stream.sql", "")
 	b, err := os.ReadFile(filepath.Join(recorded, "events.tsv"))
@@ -47,7 +47,7 @@ func TestLikeDebezium(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	log := r.records(len(lines))
+	log := r.Records(len(lines))
 	converter, err := convert.New("org.apache.kafka.connect.json.JsonConverter", map[string]string{"schemas.enable": "true"}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -65,11 +65,11 @@ func TestLikeDebezium(t *testing.T) {
 	}
 	for i, line := range lines {
 		want := strings.Split(line, "\t")
-		if log[i].topic != want[0] {
-			t.Errorf("record %d: topic %s, want %s", i, log[i].topic, want[0])
+		if log[i].Topic != want[0] {
+			t.Errorf("record %d: topic %s, want %s", i, log[i].Topic, want[0])
 		}
-		compareJSON(t, fmt.Sprintf("record %d key", i), encode(want[0], log[i].keySchema, log[i].key), want[1])
-		compareJSON(t, fmt.Sprintf("record %d value", i), encode(want[0], log[i].schema, log[i].value), want[2])
+		compareJSON(t, fmt.Sprintf("record %d key", i), encode(want[0], log[i].KeySchema, log[i].Key), want[1])
+		compareJSON(t, fmt.Sprintf("record %d value", i), encode(want[0], log[i].Schema, log[i].Value), want[2])
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlog/weir/connect"
 	"github.com/weirlog/weir/connectors/debezium"
+	"github.com/weirlog/weir/connectors/debezium/debeziumtest"
 )
 
 // slotLSN gives the slot's confirmed position as the server has it.
@@ -36,26 +37,26 @@ func TestConfirmsOnlyWhatIsDurable(t *testing.T) {
 	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
 	r := streaming(t, d, "status.update.interval.ms", "10")
 	d.exec(`INSERT INTO t VALUES (0)`)
-	r.until("the first is durable", func() bool { return len(r.log) == 1 && r.stored.Get(keyMessageType).Str() == typeCommit })
-	first := uint64(r.stored.Get(keyLSNCommit).Int())
+	r.Until("the first is durable", func() bool { return len(r.Log) == 1 && r.Stored.Get(keyMessageType).Str() == typeCommit })
+	first := uint64(r.Stored.Get(keyLSNCommit).Int())
 	waitFor(t, "the slot to follow", func() bool { return d.slotLSN() == first })
 	d.exec(`INSERT INTO t SELECT generate_series(1, 100)`)
 	var offsets []connect.OffsetMap
-	for len(r.log) < 101 {
-		if o := r.poll(); o != nil {
+	for len(r.Log) < 101 {
+		if o := r.Poll(); o != nil {
 			offsets = append(offsets, o)
 		}
 	}
 	for range 20 {
-		r.poll()
+		r.Poll()
 		if got := d.slotLSN(); got != first {
 			t.Fatalf("the slot confirms %s without a commit, which was %s", formatLSN(got), formatLSN(first))
 		}
 	}
 	r.kill()
-	r.log = r.log[:1]
+	r.Log = r.Log[:1]
 	r.open()
-	if got := len(r.records(101)); got != 101 {
+	if got := len(r.Records(101)); got != 101 {
 		t.Errorf("%d records after the kill, want 101", got)
 	}
 	_ = offsets
@@ -93,10 +94,10 @@ func TestPositionMovesWhenNothingMatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.until(fmt.Sprintf("write %d is passed", i), func() bool { return d.slotLSN() >= end })
+		r.Until(fmt.Sprintf("write %d is passed", i), func() bool { return d.slotLSN() >= end })
 	}
-	if len(r.log) != 0 {
-		t.Errorf("%d records of nothing", len(r.log))
+	if len(r.Log) != 0 {
+		t.Errorf("%d records of nothing", len(r.Log))
 	}
 }
 
@@ -112,7 +113,7 @@ func TestAliveWithoutPolls(t *testing.T) {
 	}()
 	waitFor(t, "the setting", func() bool { return d.rows("SHOW wal_sender_timeout")[0][0] == "600ms" })
 	r := streaming(t, d)
-	r.poll()
+	r.Poll()
 	pid := d.rows("SELECT active_pid FROM pg_replication_slots WHERE database = current_database()")[0][0]
 	d.exec(`INSERT INTO t SELECT generate_series(1, 10)`)
 	started := time.Now()
@@ -120,7 +121,7 @@ func TestAliveWithoutPolls(t *testing.T) {
 	if now := d.rows("SELECT active_pid FROM pg_replication_slots WHERE database = current_database()")[0][0]; now != pid {
 		t.Errorf("the server ended the connection: pid %q, then %q", pid, now)
 	}
-	r.records(10)
+	r.Records(10)
 }
 
 // TestConnectionsLost: the server's processes are killed again and again in the middle of transactions; each record comes
@@ -139,20 +140,20 @@ func TestConnectionsLost(t *testing.T) {
 	})
 	defer writer.Wait()
 	next := 500
-	r.until("all rows are there", func() bool {
-		if len(r.log) >= next {
+	r.Until("all rows are there", func() bool {
+		if len(r.Log) >= next {
 			next += 500
 			d.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'weir%'")
 		}
-		return len(r.log) >= rows
+		return len(r.Log) >= rows
 	})
-	for i := range r.log {
-		if id := r.log[i].key.Items()[0].Int(); id != int64(i+1) {
+	for i := range r.Log {
+		if id := r.Log[i].Key.Items()[0].Int(); id != int64(i+1) {
 			t.Fatalf("record %d has key %d", i, id)
 		}
 	}
-	if len(r.log) != rows {
-		t.Errorf("%d records, want %d", len(r.log), rows)
+	if len(r.Log) != rows {
+		t.Errorf("%d records, want %d", len(r.Log), rows)
 	}
 }
 
@@ -161,20 +162,20 @@ func TestSnapshotConnectionLost(t *testing.T) {
 	d := newDB(t)
 	d.exec(`CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a SELECT i, repeat('x', 2000) FROM generate_series(1, 5000) i; CREATE TABLE b (id int PRIMARY KEY, v text); CREATE TABLE events (u uuid)`)
 	r := newRunner(t, d.config("max.batch.size", "100")).open()
-	defer r.close()
-	r.records(1000)
+	defer r.Close()
+	r.Records(1000)
 	d.exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'weir%'")
 	r.finish(d)
-	compare(t, d, r.log)
+	compare(t, d, r.Log)
 }
 
 func TestHeartbeat(t *testing.T) {
 	d := newDB(t)
 	d.exec(`CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE beats (at timestamptz)`)
 	r := streaming(t, d, "heartbeat.interval.ms", "20", "heartbeat.action.query", "INSERT INTO beats VALUES (now())", "table.include.list", "public.t")
-	for _, e := range r.records(3) {
-		if e.topic != "__debezium-heartbeat.srv" || e.key.String() != `["srv"]` || e.keySchema.Name != "io.debezium.connector.common.ServerNameKey" || e.value.Items()[0].Int() == 0 {
-			t.Errorf("heartbeat: %s %s %s", e.topic, e.key, e.value)
+	for _, e := range r.Records(3) {
+		if e.Topic != "__debezium-heartbeat.srv" || e.Key.String() != `["srv"]` || e.KeySchema.Name != "io.debezium.connector.common.ServerNameKey" || e.Value.Items()[0].Int() == 0 {
+			t.Errorf("heartbeat: %s %s %s", e.Topic, e.Key, e.Value)
 		}
 	}
 	if len(d.rows("SELECT FROM beats")) == 0 {
@@ -186,15 +187,15 @@ func TestStats(t *testing.T) {
 	d := newDB(t)
 	d.exec(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 5)`)
 	r := newRunner(t, d.config()).open()
-	defer r.close()
-	r.records(5)
-	r.until("the stream is connected", func() bool { return gauge(r, "connected") == 1 })
+	defer r.Close()
+	r.Records(5)
+	r.Until("the stream is connected", func() bool { return gauge(r, "connected") == 1 })
 	if gauge(r, "snapshot_rows") != 5 || gauge(r, "snapshot_tables_remaining") != 0 || gauge(r, "snapshot_running") != 0 {
 		t.Errorf("stats: %v", r.task.Stats())
 	}
 	d.exec(`INSERT INTO t VALUES (6)`)
-	r.records(6)
-	r.until("no lag is left", func() bool { return gauge(r, "lag_bytes") == 0 })
+	r.Records(6)
+	r.Until("no lag is left", func() bool { return gauge(r, "lag_bytes") == 0 })
 }
 
 func gauge(r *runner, name string) float64 {
@@ -203,7 +204,7 @@ func gauge(r *runner, name string) float64 {
 			return g.Value
 		}
 	}
-	r.t.Fatalf("no gauge %s", name)
+	r.T.Fatalf("no gauge %s", name)
 	return 0
 }
 
@@ -213,13 +214,13 @@ func TestTLS(t *testing.T) {
 	d.exec(`CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 1000)`)
 	wantError(t, openError(t, d.config("database.sslmode", "verify-full"), nil), connect.KindBadConfig, "database.sslrootcert", "certificate")
 	r := newRunner(t, d.config("database.sslmode", "verify-full", "database.sslrootcert", server.rootCert)).open()
-	defer r.close()
-	r.records(1000)
+	defer r.Close()
+	r.Records(1000)
 	for i := range 3 {
-		r.poll()
-		r.poll()
+		r.Poll()
+		r.Poll()
 		d.exec(fmt.Sprintf("INSERT INTO t SELECT generate_series(%d, %d)", 1001+i*100, 1100+i*100))
-		r.records(1100 + i*100)
+		r.Records(1100 + i*100)
 	}
 	if got := d.rows("SELECT count(*) FROM pg_stat_ssl s JOIN pg_stat_replication r USING (pid) JOIN pg_replication_slots p ON p.active_pid = r.pid WHERE s.ssl AND p.database = current_database()")[0][0]; got != "1" {
 		t.Errorf("%s replication connections use TLS, want 1", got)
@@ -232,10 +233,10 @@ func TestFewRights(t *testing.T) {
 	d.exec(`DROP ROLE IF EXISTS cdc; CREATE ROLE cdc LOGIN REPLICATION PASSWORD 'weir'; GRANT CREATE ON DATABASE ` + quoteIdent(d.name) + ` TO cdc;
 CREATE TABLE t (id int PRIMARY KEY); ALTER TABLE t OWNER TO cdc; CREATE TABLE other (id int PRIMARY KEY); INSERT INTO t VALUES (1)`)
 	r := newRunner(t, d.config("database.user", "cdc", "table.include.list", "public.t", "publication.autocreate.mode", "filtered")).open()
-	r.records(1)
+	r.Records(1)
 	d.exec(`INSERT INTO t VALUES (2)`)
-	r.records(2)
-	r.close()
+	r.Records(2)
+	r.Close()
 	d.exec(`DROP OWNED BY cdc; DROP ROLE cdc`)
 }
 
@@ -245,15 +246,15 @@ func TestFilteredPublicationFollowsTables(t *testing.T) {
 	d.exec(`CREATE TABLE t1 (id int PRIMARY KEY)`)
 	c := d.config("table.include.list", `public\.t.*`, "publication.autocreate.mode", "filtered")
 	r := newRunner(t, c).open()
-	r.until("the snapshot is complete", func() bool { return r.stored.Get(keySnapshotCompleted).Bool() })
-	r.close()
+	r.Until("the snapshot is complete", func() bool { return r.Stored.Get(keySnapshotCompleted).Bool() })
+	r.Close()
 	d.exec(`CREATE TABLE t2 (id int PRIMARY KEY)`)
 	r.open()
 	d.exec(`INSERT INTO t2 VALUES (1)`)
-	if e := r.records(1)[0]; e.topic != "srv.public.t2" {
-		t.Errorf("topic %s", e.topic)
+	if e := r.Records(1)[0]; e.Topic != "srv.public.t2" {
+		t.Errorf("topic %s", e.Topic)
 	}
-	r.close()
+	r.Close()
 }
 
 // TestTableLeavesPublication: a table that is dropped and made again leaves a publication of single tables, which is told.
@@ -261,13 +262,13 @@ func TestTableLeavesPublication(t *testing.T) {
 	d := newDB(t)
 	d.exec(`CREATE TABLE t (id int PRIMARY KEY)`)
 	r := streaming(t, d, "table.include.list", "public.t", "publication.autocreate.mode", "filtered")
-	r.poll()
+	r.Poll()
 	if gauge(r, "unpublished_tables") != 0 {
 		t.Error("a published table counts as unpublished")
 	}
 	d.exec(`DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY)`)
 	r.task.asked, r.task.audited = time.Time{}, time.Time{}
-	r.until("it is told", func() bool { return gauge(r, "unpublished_tables") == 1 })
+	r.Until("it is told", func() bool { return gauge(r, "unpublished_tables") == 1 })
 }
 
 // TestSlotWaitsForTransactions: a transaction that runs holds the slot back; polls end in time meanwhile, and a task that
@@ -279,21 +280,21 @@ func TestSlotWaitsForTransactions(t *testing.T) {
 	slow.exec(`BEGIN; INSERT INTO t VALUES (1)`)
 	r := newRunner(t, d.config()).open()
 	for range 2 {
-		r.poll()
+		r.Poll()
 	}
 	if r.task.phase != phaseSlot {
 		t.Fatalf("phase %s while a transaction runs", r.task.phase)
 	}
 	r.kill()
-	again := newRunner(t, r.config)
-	_, err := openTask(context.Background(), again.instance())
+	again := newRunner(t, r.Config)
+	_, err := openTask(context.Background(), again.Instance())
 	wantError(t, err, connect.KindRetry, "in use")
 	slow.exec(`COMMIT`)
 	again.open()
-	if got := describe(again.records(1)); got != "r[1]" {
+	if got := debeziumtest.Describe(again.Records(1)); got != "r[1]" {
 		t.Error(got)
 	}
-	again.close()
+	again.Close()
 }
 
 // TestServerFallsSilent: a server behind a dead link is noticed, and the stream is made anew.
@@ -321,12 +322,12 @@ func TestServerFallsSilent(t *testing.T) {
 		}
 	}()
 	r := streaming(t, d, "database.port", strconv.Itoa(link.Addr().(*net.TCPAddr).Port), "status.update.interval.ms", "100")
-	r.until("the stream is open", func() bool { return r.task.stream != nil })
+	r.Until("the stream is open", func() bool { return r.task.stream != nil })
 	r.task.stream.patience = time.Hour
 	heard := false
 	for range 50 { // an idle server answers the status updates, however slow the machine is
 		before := r.task.stream.silent
-		r.poll()
+		r.Poll()
 		if heard = r.task.stream.silent <= before; heard {
 			break
 		}
@@ -338,12 +339,12 @@ func TestServerFallsSilent(t *testing.T) {
 	dead.Store(true)
 	d.exec(`INSERT INTO t VALUES (1)`)
 	waitFor(t, "the silence to be noticed", func() bool {
-		r.poll()
+		r.Poll()
 		return r.task.stream == nil
 	})
 	dead.Store(false)
 	d.exec("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = current_database() AND active_pid IS NOT NULL")
-	if got := describe(r.records(1)); got != "c[1]" {
+	if got := debeziumtest.Describe(r.Records(1)); got != "c[1]" {
 		t.Error(got)
 	}
 }
@@ -384,7 +385,7 @@ ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON t USING (id = 1); GR
 		t.Fatal("the snapshot gives what the policy leaves")
 	}
 	wantError(t, err, connect.KindBadConfig, "row-level security")
-	r.close()
+	r.Close()
 	d.exec(`DROP OWNED BY blind; DROP ROLE blind`)
 }
 
@@ -394,16 +395,16 @@ func TestPublicationIsHeeded(t *testing.T) {
 	d.exec(`CREATE TABLE p (id int PRIMARY KEY, v text, secret text) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); INSERT INTO p VALUES (1, 'a', 's'), (5, 'e', 's');
 CREATE PUBLICATION dbz_publication FOR TABLE p (id, v) WHERE (id < 5) WITH (publish_via_partition_root = true)`)
 	r := newRunner(t, d.config("publication.autocreate.mode", "disabled")).open()
-	r.records(1)
+	r.Records(1)
 	d.exec(`INSERT INTO p VALUES (2, 'b', 's'), (6, 'f', 's'), (3, 'c', 's')`)
-	log := r.records(3)
-	if got := describe(log); got != "r[1] c[2] c[3]" {
+	log := r.Records(3)
+	if got := debeziumtest.Describe(log); got != "r[1] c[2] c[3]" {
 		t.Errorf("records %s", got)
 	}
 	for _, e := range log {
-		if e.topic != "srv.public.p" || e.schema != log[0].schema || e.schema.Fields[debezium.EnvelopeAfter].Schema.Field("secret") >= 0 {
-			t.Errorf("topic %s, row %s", e.topic, e.value.Items()[debezium.EnvelopeAfter])
+		if e.Topic != "srv.public.p" || e.Schema != log[0].Schema || e.Schema.Fields[debezium.EnvelopeAfter].Schema.Field("secret") >= 0 {
+			t.Errorf("topic %s, row %s", e.Topic, e.Value.Items()[debezium.EnvelopeAfter])
 		}
 	}
-	r.close()
+	r.Close()
 }

@@ -19,23 +19,23 @@ s text NOT NULL, c char(3), y bytea NOT NULL, day date NOT NULL, tm time(3) NOT 
 	d.exec(`INSERT INTO t VALUES (1, true, 2, 3, 1e300, 4.5, 6.70, E'ü"\n', 'x', '\x00ff', '1970-01-02', '00:00:01.5', '1970-01-01 00:00:01', '1970-01-01 00:00:01+00', '1 second',
 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{"a": 1}', 'ok', '{a,NULL}', NULL, '(1,2)'); UPDATE t SET i = 3; UPDATE t SET id = 2; DELETE FROM t; TRUNCATE t; INSERT INTO t (id, b, f, n, v, s, y, day, tm, ts, tz, iv, u, j, m, arr, p)
 VALUES (3, false, 'NaN', 0, 0, '', '', 'infinity', '24:00', '-infinity', 'infinity', '0', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'null', 'sad', '{}', '(0,0)')`)
-	log := r.records(8)
+	log := r.Records(8)
 	for _, schemas := range []string{"false", "true"} {
 		values, err := convert.New("org.apache.kafka.connect.json.JsonConverter", map[string]string{"schemas.enable": schemas}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range log {
-			value, key := connect.DataOf(log[i].schema, log[i].value), connect.DataOf(log[i].keySchema, log[i].key)
-			b, _, err := values.Encode(nil, log[i].topic, &value)
+			value, key := connect.DataOf(log[i].Schema, log[i].Value), connect.DataOf(log[i].KeySchema, log[i].Key)
+			b, _, err := values.Encode(nil, log[i].Topic, &value)
 			if err != nil {
 				t.Fatalf("schemas.enable=%s record %d: %v", schemas, i, err)
 			}
-			if _, _, err := values.Encode(nil, log[i].topic, &key); err != nil {
+			if _, _, err := values.Encode(nil, log[i].Topic, &key); err != nil {
 				t.Fatalf("schemas.enable=%s key of record %d: %v", schemas, i, err)
 			}
 			var parsed map[string]any
-			if log[i].value.IsNull() {
+			if log[i].Value.IsNull() {
 				continue
 			}
 			if err := json.Unmarshal(b, &parsed); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/connect"
+	"github.com/weirlog/weir/connectors/debezium/debeziumtest"
 )
 
 // seed gives the seed of a random test, from WEIR_SEED if set.
@@ -56,13 +57,13 @@ CREATE TABLE events (u uuid NOT NULL DEFAULT gen_random_uuid(), n int)`)
 		if err != nil && connect.KindOf(context.Background(), err) != connect.KindRetry {
 			t.Fatal(err)
 		}
-		base := len(r.log)
+		base := len(r.Log)
 		for _, m := range b.Marks {
 			marks = append(marks, durable{base + m.After, m.Offset})
 		}
-		r.keep(b)
+		r.Keep(b)
 		if n := rng.IntN(len(marks) + 1); n > 0 && rng.IntN(3) == 0 {
-			r.commit(marks[n-1].offset)
+			r.Commit(marks[n-1].offset)
 			marks = append([]durable{{marks[n-1].records, marks[n-1].offset}}, marks[n:]...)
 		}
 		streaming := r.task.phase == phaseStream
@@ -79,13 +80,13 @@ CREATE TABLE events (u uuid NOT NULL DEFAULT gen_random_uuid(), n int)`)
 		}
 		r.kill()
 		least := 0
-		if r.stored != nil {
+		if r.Stored != nil {
 			least = marks[0].records
 		}
-		r.log = r.log[:least+rng.IntN(len(r.log)-least+1)]
+		r.Log = r.Log[:least+rng.IntN(len(r.Log)-least+1)]
 		marks = nil
-		if r.stored != nil {
-			marks = []durable{{least, r.stored}}
+		if r.Stored != nil {
+			marks = []durable{{least, r.Stored}}
 		}
 		r.open()
 	}
@@ -93,21 +94,21 @@ CREATE TABLE events (u uuid NOT NULL DEFAULT gen_random_uuid(), n int)`)
 	writers.Wait()
 	t.Logf("%d kills, %d of them before the stream", kills, early)
 	r.finish(d)
-	r.close()
-	compare(t, d, r.log)
+	r.Close()
+	compare(t, d, r.Log)
 }
 
 // finish waits until the stream has given everything: a last row that is written when no snapshot is under way.
 func (r *runner) finish(d *db) {
-	r.t.Helper()
-	r.until("the snapshot is complete", func() bool {
-		return r.stored != nil && (!r.stored.Has(keySnapshot) || r.stored.Get(keySnapshotCompleted).Bool())
+	r.T.Helper()
+	r.Until("the snapshot is complete", func() bool {
+		return r.Stored != nil && (!r.Stored.Has(keySnapshot) || r.Stored.Get(keySnapshotCompleted).Bool())
 	})
 	d.exec(`INSERT INTO a VALUES (-1, 'end')`)
 	looked := 0
-	r.until("the last row is there", func() bool {
-		for ; looked < len(r.log); looked++ {
-			if r.log[looked].topic == "srv.public.a" && r.log[looked].key.String() == "[-1]" {
+	r.Until("the last row is there", func() bool {
+		for ; looked < len(r.Log); looked++ {
+			if r.Log[looked].Topic == "srv.public.a" && r.Log[looked].Key.String() == "[-1]" {
 				return true
 			}
 		}
@@ -116,10 +117,10 @@ func (r *runner) finish(d *db) {
 }
 
 // compare checks the log's end against the tables.
-func compare(t *testing.T, d *db, log []entry) {
+func compare(t *testing.T, d *db, log []debeziumtest.Entry) {
 	t.Helper()
 	for _, table := range []string{"a", "b"} {
-		got := state(log, "srv.public."+table)
+		got := debeziumtest.State(log, "srv.public."+table)
 		rows := d.rows("SELECT id, v FROM " + table)
 		for _, row := range rows {
 			key, want := "["+row[0]+"]", fmt.Sprintf("[%s %q]", row[0], row[1])
@@ -134,8 +135,8 @@ func compare(t *testing.T, d *db, log []entry) {
 	}
 	seen := map[string]bool{}
 	for i := range log {
-		if log[i].topic == "srv.public.events" {
-			seen[log[i].after("u").Str()] = true
+		if log[i].Topic == "srv.public.events" {
+			seen[log[i].After("u").Str()] = true
 		}
 	}
 	events := d.rows("SELECT u FROM events")
@@ -187,28 +188,28 @@ func TestSharedLSN(t *testing.T) {
 		d := newDB(t)
 		d.exec(`CREATE TABLE t (id int PRIMARY KEY, v text)`)
 		r := newRunner(t, d.config("snapshot.mode", "no_data", "max.batch.size", "3")).open() // one record a batch
-		r.until("the slot is there", func() bool { return r.stored != nil })
+		r.Until("the slot is there", func() bool { return r.Stored != nil })
 		d.exec(`COPY t FROM PROGRAM 'seq 1 20 | sed "s/$/\tx/"'`)
 		shared := map[int64]int{}
-		for len(r.log) < done {
-			offset := r.poll()
-			if len(r.log) > 0 {
-				r.commit(offset)
+		for len(r.Log) < done {
+			offset := r.Poll()
+			if len(r.Log) > 0 {
+				r.Commit(offset)
 			}
 		}
 		r.kill()
 		r.open()
-		log := r.records(20)
+		log := r.Records(20)
 		for i := range log {
-			if id := log[i].key.Items()[0].Int(); id != int64(i+1) {
-				t.Fatalf("after %d: record %d has key %d; %s", done, i, id, describe(log))
+			if id := log[i].Key.Items()[0].Int(); id != int64(i+1) {
+				t.Fatalf("after %d: record %d has key %d; %s", done, i, id, debeziumtest.Describe(log))
 			}
-			shared[log[i].source("lsn").Int()]++
+			shared[log[i].Source("lsn").Int()]++
 		}
 		if len(shared) == 20 {
 			t.Error("no two rows share an LSN: the test shows nothing")
 		}
-		r.close()
+		r.Close()
 	}
 }
 
@@ -217,20 +218,20 @@ func TestInterleaved(t *testing.T) {
 	d := newDB(t)
 	d.exec(`CREATE TABLE long (id int PRIMARY KEY); CREATE TABLE short (id int PRIMARY KEY)`)
 	r := newRunner(t, d.config("snapshot.mode", "no_data")).open()
-	r.until("the slot is there", func() bool { return r.stored != nil })
+	r.Until("the slot is there", func() bool { return r.Stored != nil })
 	slow := d.other()
 	slow.exec(`BEGIN; INSERT INTO long SELECT generate_series(1, 5)`)
 	d.exec(`INSERT INTO short VALUES (90)`)
 	slow.exec(`INSERT INTO long SELECT generate_series(6, 10)`)
-	r.records(1)
-	r.until("its commit is durable", func() bool { return r.stored.Get(keyMessageType).Str() == typeCommit })
+	r.Records(1)
+	r.Until("its commit is durable", func() bool { return r.Stored.Get(keyMessageType).Str() == typeCommit })
 	r.kill()
 	slow.exec(`COMMIT`)
 	r.open()
-	if got := describe(r.records(11)); got != "c[90] c[1] c[2] c[3] c[4] c[5] c[6] c[7] c[8] c[9] c[10]" {
+	if got := debeziumtest.Describe(r.Records(11)); got != "c[90] c[1] c[2] c[3] c[4] c[5] c[6] c[7] c[8] c[9] c[10]" {
 		t.Error(got)
 	}
-	r.close()
+	r.Close()
 }
 
 // TestRowDeletedBetweenSnapshots: a row that only the snapshot cut short has seen ends deleted.
@@ -238,16 +239,16 @@ func TestRowDeletedBetweenSnapshots(t *testing.T) {
 	d := newDB(t)
 	d.exec(`CREATE TABLE a (id int PRIMARY KEY, v text); INSERT INTO a SELECT i, 'x' FROM generate_series(1, 100) i; CREATE TABLE b (id int PRIMARY KEY, v text); CREATE TABLE events (u uuid)`)
 	r := newRunner(t, d.config("max.batch.size", "10")).open()
-	for len(r.log) < 50 {
-		r.commit(r.poll())
+	for len(r.Log) < 50 {
+		r.Commit(r.Poll())
 	}
-	if r.stored.Get(keySnapshotCompleted).Bool() || !r.stored.Has(keySnapshot) {
-		t.Fatalf("the snapshot is not under way: %s", r.stored)
+	if r.Stored.Get(keySnapshotCompleted).Bool() || !r.Stored.Has(keySnapshot) {
+		t.Fatalf("the snapshot is not under way: %s", r.Stored)
 	}
 	r.kill()
 	d.exec(`DELETE FROM a WHERE id <= 20; UPDATE a SET v = 'y' WHERE id = 30; UPDATE a SET id = 1000 WHERE id = 40; INSERT INTO a VALUES (101, 'new')`)
 	r.open()
 	r.finish(d)
-	r.close()
-	compare(t, d, r.log)
+	r.Close()
+	compare(t, d, r.Log)
 }

@@ -125,11 +125,8 @@ func (t *task) start(ctx context.Context, offset connect.OffsetMap) error {
 	if err != nil {
 		return err
 	}
-	if err := found.fatal(); err != nil {
+	if err := found.findings.Tell(t.log); err != nil {
 		return err
-	}
-	for _, f := range found.findings {
-		t.log.Warn(f.Fault, "mend", f.Mend)
 	}
 	var at *stored
 	if offset != nil {

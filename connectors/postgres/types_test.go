@@ -87,19 +87,19 @@ func checkTypes(t *testing.T, setup string, rows []typeRow, more ...string) {
 	}
 	insert(1)
 	r := newRunner(t, d.config(more...)).open()
-	defer r.close()
-	r.records(1)
+	defer r.Close()
+	r.Records(1)
 	insert(2)
-	log := r.records(2)
-	if log[0].schema != log[1].schema {
+	log := r.Records(2)
+	if log[0].Schema != log[1].Schema {
 		t.Error("the snapshot's schema is not the stream's")
 	}
 	for _, e := range log {
-		if e.fault != nil {
-			t.Fatalf("fault: %s", e.fault.Reason)
+		if e.Fault != nil {
+			t.Fatalf("fault: %s", e.Fault.Reason)
 		}
 	}
-	rowSchema := log[0].schema.Fields[debezium.EnvelopeAfter].Schema
+	rowSchema := log[0].Schema.Fields[debezium.EnvelopeAfter].Schema
 	for i, row := range rows {
 		name := "c" + strconv.Itoa(i)
 		f := rowSchema.Field(name)
@@ -114,7 +114,7 @@ func checkTypes(t *testing.T, setup string, rows []typeRow, more ...string) {
 			t.Errorf("%s: schema %s, want %s", row.sql, got, row.schema)
 		}
 		for k, where := range []string{"snapshot", "stream"} {
-			if got := show(s, log[k].after(name)); got != row.want {
+			if got := show(s, log[k].After(name)); got != row.want {
 				t.Errorf("%s %s: %s gives %s, want %s", where, row.sql, row.value, got, row.want)
 			}
 		}

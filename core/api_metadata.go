@@ -114,7 +114,7 @@ func (t *topic) metadata() kmsg.MetadataResponseTopic {
 		to.Default()
 		to.Partition, to.Leader, to.LeaderEpoch = int32(i), from.Leader, from.LeaderEpoch
 		to.Replicas, to.ISR = from.Replicas, from.ISR
-		if t.parts[i].Err() != nil {
+		if p := t.parts[i]; from.Leader == t.node && (p == nil || p.Err() != nil) {
 			to.ErrorCode = kerr.LeaderNotAvailable.Code
 		}
 	}

@@ -39,6 +39,8 @@ type Broker struct {
 	sessions *fetchSessions
 	stats    stats
 
+	peers      Peers        // nil: there are none
+	generation atomic.Int64 // of this start as it was registered, Kafka's broker epoch; 0 before
 	registered atomic.Bool  // this start is in the metadata: appends are taken
 	failures   seldom       // errors of storage that clients meet
 	rejects    seldom       // clients that are turned away
@@ -69,7 +71,7 @@ func Open(cfg Config) (*Broker, error) {
 		return nil, fmt.Errorf("open data folder: %w", err)
 	}
 	b := &Broker{
-		cfg: cfg, log: logger, store: store,
+		cfg: cfg, log: logger, store: store, peers: cfg.Peers,
 		table:     newTable(apis()),
 		timers:    newTimers(),
 		budget:    newBudget(cfg.MemoryBytes),

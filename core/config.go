@@ -50,6 +50,17 @@ type Config struct {
 	OffsetMetadataMaxBytes     int           // offset.metadata.max.bytes
 	OffsetsRetention           time.Duration // offsets.retention.minutes, counted from a group's becoming empty
 
+	Join                     []string      // addresses of nodes to form a cluster with, or to join; empty: this node is its own cluster, or knows others already
+	ClusterSecret            string        // cluster.secret: proves nodes to each other; empty: there are no others
+	Peers                    Peers         // how others are reached; nil: over TCP, if there is a secret
+	ElectionTimeout          time.Duration // controller.quorum.election.timeout.ms: after so much silence of the metadata's leader others try to lead
+	Session                  time.Duration // broker.session.timeout.ms: after so much silence a broker is fenced
+	ReplicaLag               time.Duration // replica.lag.time.max.ms: a follower that was behind for longer leaves the in-sync set
+	ReplicaFetchBytes        int32         // replica.fetch.response.max.bytes
+	ShutdownWait             time.Duration // controlled.shutdown.max.wait.ms: how long others are given to take over
+	ReplicationFactor        int16         // default.replication.factor
+	OffsetsReplicationFactor int16         // offsets.topic.replication.factor
+
 	snapshotEvery int // commands between two snapshots of the metadata; 0 = meta's default, tests make it small
 
 	FS     vfs.FS           // nil = the operating system's
@@ -89,6 +100,13 @@ func (c *Config) SetDefaults() {
 	def(&c.GroupMaxSize, 10_000)
 	def(&c.OffsetMetadataMaxBytes, 4096)
 	def(&c.OffsetsRetention, 7*24*time.Hour)
+	def(&c.ElectionTimeout, time.Second)
+	def(&c.Session, time.Second)
+	def(&c.ReplicaLag, 10*time.Second)
+	def(&c.ReplicaFetchBytes, 10<<20)
+	def(&c.ShutdownWait, 5*time.Second)
+	def(&c.ReplicationFactor, 1)
+	def(&c.OffsetsReplicationFactor, 3)
 	if c.FS == nil {
 		c.FS = vfs.OS()
 	}

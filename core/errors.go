@@ -18,6 +18,7 @@ var (
 	errInternalTopic  = errors.New("an internal topic is not written by clients")
 	errClosing        = errors.New("the broker is closing")
 	errNotRegistered  = fmt.Errorf("the node was started on a full disk and has not registered yet: %w", storage.ErrDiskFull)
+	errNotOpen        = errors.New("the partition's log couldn't be opened at this node's start")
 	errNoMetadata     = errors.New("the metadata log is missing, and nothing will be served or dropped without it")
 )
 
@@ -48,6 +49,7 @@ func codes() []codeRow {
 		{errUnknownTopic, kerr.UnknownTopicOrPartition},
 		{errUnknownTopicID, kerr.UnknownTopicID},
 		{errInternalTopic, kerr.InvalidTopicException},
+		{errNotOpen, kerr.KafkaStorageError},
 		{errClosing, kerr.NotLeaderForPartition},
 		{storage.ErrCorruptBatch, kerr.CorruptMessage},
 		{storage.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},

@@ -112,7 +112,7 @@ func (g *groups) attach(b *Broker, t *topic) {
 	if len(g.shards) > 0 {
 		return
 	}
-	for _, p := range t.parts {
+	for _, p := range t.local() {
 		s := b.newShard(p)
 		if p.HighWatermark() == p.Log().StartOffset() {
 			s.load(func() error { return nil })

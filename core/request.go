@@ -19,6 +19,7 @@ type Request struct {
 	Software      string // "name/version" as the client gave it in ApiVersions, else empty
 	Body          kmsg.Request
 	Now           time.Time
+	Peer          int32 // the node that sent it and has proved to be one of the cluster; 0: a client
 
 	// mayWait asks, before the handler keeps the request waiting for others' doings, whether it may hold memory meanwhile; cancel
 	// answers it, and may be called at any time from then on. nil: it may.

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlog/weir/core/meta"
@@ -65,7 +66,7 @@ func (b *Broker) registerLate(now time.Time) {
 	}
 }
 
-// openTopics opens what isn't open yet, and drops what the image doesn't name, if it is one: a node that was far behind may have only the beginning of
+// openTopics opens what isn't open yet, and drops what the image doesn't give this node, if it is one: a node that was far behind may have only the beginning of
 // a snapshot, which says nothing about the logs that it keeps.
 func (b *Broker) openTopics() error {
 	known := map[storage.LogID]bool{meta.LogID(): true}
@@ -74,12 +75,10 @@ func (b *Broker) openTopics() error {
 	b.meta.View(func(img *meta.Image) {
 		for _, t := range img.Topics() {
 			for i := range t.Partitions {
-				known[logID(t.ID, int32(i))] = true
-			}
-			if have := b.topics.byID(t.ID); have == nil || len(have.parts) < len(t.Partitions) {
-				failed = errOf(failed, b.growTopic(t))
+				known[logID(t.ID, int32(i))] = slices.Contains(t.Partitions[i].Replicas, b.cfg.NodeID)
 			}
 		}
+		failed = b.syncAll(img)
 		for _, id := range b.store.Logs() {
 			if known[id] || !isCurrent {
 				continue

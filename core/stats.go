@@ -115,7 +115,7 @@ func (b *Broker) Stats() Stats {
 	b.meta.View(func(img *meta.Image) { s.Partitions = img.PartitionCount() })
 	for _, t := range b.topics.all() {
 		s.Topics++
-		for _, p := range t.parts {
+		for _, p := range t.local() {
 			s.LogBytes += p.Log().SizeBytes()
 		}
 	}
@@ -134,7 +134,7 @@ func (b *Broker) Stats() Stats {
 func (b *Broker) Partitions() []PartitionStats {
 	var list []PartitionStats
 	for _, t := range b.topics.all() {
-		for _, p := range t.parts {
+		for _, p := range t.local() {
 			l := p.Log()
 			list = append(list, PartitionStats{
 				Topic: t.Name, Partition: p.Index, StartOffset: l.StartOffset(), HighWatermark: p.HighWatermark(),

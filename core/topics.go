@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,12 +15,24 @@ import (
 	"github.com/weirlog/weir/storage"
 )
 
-// topic is a topic with its open partitions. It is immutable: a change of configs puts a new one in its place, over
-// the same partitions.
+// topic is a topic as the image has it, with the replicas of this node. It is immutable: a change puts a new one in its place, over
+// the same replicas.
 type topic struct {
 	*meta.Topic
-	parts   []*replica.Partition
+	parts   []*replica.Partition // one for each of Partitions; nil where this node has no replica, or couldn't open its log
 	configs topicConfigs
+	node    int32 // this one
+}
+
+// local is this node's replicas, by index.
+func (t *topic) local() iter.Seq2[int, *replica.Partition] {
+	return func(yield func(int, *replica.Partition) bool) {
+		for i, p := range t.parts {
+			if p != nil && !yield(i, p) {
+				return
+			}
+		}
+	}
 }
 
 // topics is what the broker serves: the image's topics with their logs open.
@@ -57,12 +70,14 @@ func (ts *topics) all() []*topic {
 	return list
 }
 
-// counts is how many topics and partitions there are.
+// counts is how many topics there are, and partitions with a replica here.
 func (ts *topics) counts() (topics, partitions int) {
 	ts.mu.RLock()
 	defer ts.mu.RUnlock()
 	for _, t := range ts.names {
-		partitions += len(t.parts)
+		for range t.local() {
+			partitions++
+		}
 	}
 	return len(ts.names), partitions
 }
@@ -88,18 +103,18 @@ func (ts *topics) remove(id meta.ID) *topic {
 // close answers everyone who waits on a partition.
 func (ts *topics) close(err error) {
 	for _, t := range ts.all() {
-		for _, p := range t.parts {
+		for _, p := range t.local() {
 			p.Close(err)
 		}
 	}
 }
 
-// partition finds a partition by its topic's name.
+// partition finds this node's replica of a partition by its topic's name.
 func (b *Broker) partition(name string, index int32) (*topic, *replica.Partition, error) {
 	return b.topics.byName(name).partition(index, errUnknownTopic)
 }
 
-// partitionByID finds a partition by its topic's id.
+// partitionByID finds it by its topic's id.
 func (b *Broker) partitionByID(id meta.ID, index int32) (*topic, *replica.Partition, error) {
 	return b.topics.byID(id).partition(index, errUnknownTopicID)
 }
@@ -111,7 +126,14 @@ func (t *topic) partition(index int32, missing error) (*topic, *replica.Partitio
 	if index < 0 || int(index) >= len(t.parts) {
 		return nil, nil, errUnknownTopic
 	}
-	return t, t.parts[index], nil
+	p := t.parts[index]
+	if p != nil {
+		return t, p, nil
+	}
+	if slices.Contains(t.Partitions[index].Replicas, t.node) {
+		return nil, nil, errNotOpen
+	}
+	return nil, nil, replica.ErrNotLeader
 }
 
 func errOf(first, second error) error {
@@ -122,24 +144,19 @@ func errOf(first, second error) error {
 }
 
 // applied makes what the image says true here. It is called in the order of the commands, under meta's lock.
-func (b *Broker) applied(_ *meta.Image, c meta.Command, r meta.Result) {
+func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
 	switch {
-	case c.CreateTopic != nil:
-		if err := b.openTopic(r.Topic); err != nil {
-			// The topic exists and its partitions answer KAFKA_STORAGE_ERROR until the next start opens them.
-			b.log.Error("topic was created, but its logs can't be opened", "topic", r.Topic.Name, "error", err)
-		}
-	case c.AddPartitions != nil:
-		if err := b.growTopic(r.Topic); err != nil {
-			b.log.Error("topic was grown, but its logs can't be opened; the next start tries again", "topic", r.Topic.Name, "error", err)
+	case r.Jumped:
+		if err := b.syncAll(img); err != nil {
+			b.log.Error("not all logs can be opened or dropped; the next start tries again", "error", err)
 		}
 	case c.DeleteTopic != nil:
 		b.dropTopic(r.Topic)
-	case c.AlterTopicConfigs != nil:
-		b.configureTopic(r.Topic)
+	case r.Topic != nil:
+		b.sync(r.Topic)
 	default:
 		for _, t := range r.Changed {
-			b.assignAll(t)
+			b.sync(t)
 		}
 	}
 }
@@ -148,34 +165,81 @@ func logID(id meta.ID, index int32) storage.LogID {
 	return storage.LogID{Topic: id, Partition: index}
 }
 
-func (b *Broker) openTopic(mt *meta.Topic) error {
-	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs)}
-	return b.openParts(t)
-}
-
-// growTopic opens the partitions that a topic has got.
-func (b *Broker) growTopic(mt *meta.Topic) error {
-	old := b.topics.byID(mt.ID)
-	if old == nil {
-		return b.openTopic(mt)
+// sync is syncTopic where nobody can be told. Partitions that can't be opened answer KAFKA_STORAGE_ERROR until the next start tries again.
+func (b *Broker) sync(mt *meta.Topic) {
+	if err := b.syncTopic(mt); err != nil {
+		b.log.Error("the metadata has changed, but not all logs can be opened or dropped; the next start tries again", "topic", mt.Name, "error", err)
 	}
-	return b.openParts(&topic{Topic: mt, configs: old.configs, parts: slices.Clip(old.parts)})
 }
 
-// openParts opens the partitions that t lacks, and serves it.
-func (b *Broker) openParts(t *topic) error {
-	logConfig := t.configs.log()
-	for i := len(t.parts); i < len(t.Partitions); i++ {
-		name := t.Name + "-" + strconv.Itoa(i)
-		log, err := b.store.OpenLog(logID(t.ID, int32(i)), name, logConfig)
-		if err != nil {
-			return fmt.Errorf("open partition %s: %w", name, err)
+// syncAll makes the served topics those of the image.
+func (b *Broker) syncAll(img *meta.Image) error {
+	var failed error
+	for _, t := range img.Topics() {
+		failed = errOf(failed, b.syncTopic(t))
+	}
+	for _, t := range b.topics.all() {
+		if img.TopicByID(t.ID) == nil {
+			b.dropTopic(t.Topic)
 		}
-		p := replica.New(b.store, log, t.Name, int32(i), b.cfg.NodeID)
-		p.Assign(assignment(&t.Partitions[i]), b.cfg.Now())
-		t.parts = append(t.parts, p)
+	}
+	return failed
+}
+
+// syncTopic makes a topic what the image says: it opens the replicas that this node has got, assigns those that it has, and drops those that
+// have gone elsewhere. Whatever fails, the rest is done.
+func (b *Broker) syncTopic(mt *meta.Topic) error {
+	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs), parts: make([]*replica.Partition, len(mt.Partitions)), node: b.cfg.NodeID}
+	var old []*replica.Partition
+	if have := b.topics.byID(mt.ID); have != nil {
+		old = have.parts
+	}
+	logConfig := t.configs.log()
+	logConfig.HoldsCleanup = true
+	var failed error
+	for i := range mt.Partitions {
+		var p *replica.Partition
+		if i < len(old) {
+			p = old[i]
+		}
+		isHere := slices.Contains(mt.Partitions[i].Replicas, b.cfg.NodeID)
+		switch {
+		case p == nil && isHere:
+			opened, err := b.openReplica(mt, int32(i), logConfig)
+			failed = errOf(failed, err)
+			t.parts[i] = opened
+		case p != nil && isHere:
+			p.Log().SetConfig(logConfig)
+			t.parts[i] = p
+		case p != nil:
+			failed = errOf(failed, b.dropReplica(mt, p))
+		}
 	}
 	b.topics.put(t)
+	now := b.cfg.Now()
+	for i, p := range t.parts { // whoever is told by it finds the topic as it is now
+		if p != nil {
+			p.Assign(assignment(&mt.Partitions[i]), now)
+		}
+	}
+	return failed
+}
+
+func (b *Broker) openReplica(mt *meta.Topic, index int32, c storage.LogConfig) (*replica.Partition, error) {
+	name := mt.Name + "-" + strconv.Itoa(int(index))
+	log, err := b.store.OpenLog(logID(mt.ID, index), name, c)
+	if err != nil {
+		return nil, fmt.Errorf("open partition %s: %w", name, err)
+	}
+	return replica.New(b.store, log, mt.Name, index, b.cfg.NodeID), nil
+}
+
+// dropReplica drops a log that others have now.
+func (b *Broker) dropReplica(mt *meta.Topic, p *replica.Partition) error {
+	p.Close(replica.ErrNotLeader)
+	if _, err := b.store.Drop(logID(mt.ID, p.Index)); err != nil {
+		return fmt.Errorf("drop partition %s-%d: %w", mt.Name, p.Index, err)
+	}
 	return nil
 }
 
@@ -184,7 +248,7 @@ func (b *Broker) dropTopic(mt *meta.Topic) {
 	if t == nil {
 		return
 	}
-	for i, p := range t.parts {
+	for i, p := range t.local() {
 		p.Close(errUnknownTopic)
 		if _, err := b.store.Drop(logID(mt.ID, int32(i))); err != nil {
 			b.log.Error("log of a deleted topic can't be dropped; the next start tries again", "topic", mt.Name, "partition", i, "error", err)
@@ -193,32 +257,8 @@ func (b *Broker) dropTopic(mt *meta.Topic) {
 	b.timers.at(b.cfg.Now(), func(now time.Time) { b.groups.topicDeleted(mt.Name, now) }) // not under meta's lock
 }
 
-func (b *Broker) configureTopic(mt *meta.Topic) {
-	old := b.topics.byID(mt.ID)
-	if old == nil {
-		return
-	}
-	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs), parts: old.parts}
-	logConfig := t.configs.log()
-	for _, p := range t.parts {
-		p.Log().SetConfig(logConfig)
-	}
-	b.topics.put(t)
-}
-
 func assignment(p *meta.Partition) replica.Assignment {
 	return replica.Assignment{Leader: p.Leader, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, Replicas: p.Replicas, ISR: p.ISR}
-}
-
-func (b *Broker) assignAll(mt *meta.Topic) {
-	old := b.topics.byID(mt.ID)
-	if old == nil {
-		return
-	}
-	for i := range mt.Partitions {
-		old.parts[i].Assign(assignment(&mt.Partitions[i]), b.cfg.Now())
-	}
-	b.topics.put(&topic{Topic: mt, configs: old.configs, parts: old.parts})
 }
 
 // randomID draws a topic id: a random (version 4) UUID.

@@ -34,11 +34,11 @@ type ISRWish struct {
 }
 
 // Assign makes true what the metadata says: to lead in a new epoch, to go on leading with another in-sync set, or to follow. It is called
-// for each change, in order; a partition epoch before the newest is ignored. It is the only confirmation of a wish (Review).
+// for each change, in order, and may be called again for what is known: a partition epoch that isn't above the newest is ignored. It is the only confirmation of a wish (Review).
 func (p *Partition) Assign(a Assignment, now time.Time) {
 	var e effects
 	p.mu.Lock()
-	if p.closed != nil || p.isAssigned && a.PartitionEpoch < p.assigned.PartitionEpoch {
+	if p.closed != nil || p.isAssigned && a.PartitionEpoch <= p.assigned.PartitionEpoch {
 		p.mu.Unlock()
 		return
 	}

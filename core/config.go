@@ -61,7 +61,8 @@ type Config struct {
 	ReplicationFactor        int16         // default.replication.factor
 	OffsetsReplicationFactor int16         // offsets.topic.replication.factor
 
-	snapshotEvery int // commands between two snapshots of the metadata; 0 = meta's default, tests make it small
+	SnapshotEvery int    // commands between two snapshots of the metadata; 0 = meta's default
+	Faults        Faults // for tests of tests
 
 	FS     vfs.FS           // nil = the operating system's
 	Logger *slog.Logger     // nil = discard

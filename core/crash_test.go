@@ -82,7 +82,7 @@ func crashes(t *testing.T, seed uint64) {
 func (r *crashRun) start() bool {
 	cfg := Default("data")
 	cfg.FS, cfg.WALFileBytes, cfg.TailBytes, cfg.ProducerIDBlock, cfg.OffsetsTopicPartitions = r.mem, 256<<10, 1<<20, 2, 2
-	cfg.snapshotEvery = 10
+	cfg.SnapshotEvery = 10
 	cfg.Now = func() time.Time { return r.now }
 	cfg.Advertise = "127.0.0.1:1"
 	b, err := Open(cfg)

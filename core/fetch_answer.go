@@ -168,6 +168,9 @@ func (f *fetch) readPart(p *fetchPart, leftBytes int, found bool) {
 		p.errorCode = code(err)
 		return
 	}
+	if f.b.cfg.Faults.ServeUnstable {
+		hw = log.EndOffset()
+	}
 	p.hw, p.start = hw, log.StartOffset()
 	if p.next >= hw || found && leftBytes == 0 {
 		return

@@ -17,7 +17,7 @@ const registerPause = time.Second
 // of what it leads, and drops logs that the image doesn't name (a drop that a crash cut short). On a full disk reads are
 // served all the same, and the rest is tried again until there is space.
 func (b *Broker) openMeta() error {
-	q, err := meta.Open(meta.Options{Store: b.store, MaxCommandBytes: b.cfg.MetadataLogBytes, SnapshotEvery: b.cfg.snapshotEvery, Applied: b.applied})
+	q, err := meta.Open(meta.Options{Store: b.store, MaxCommandBytes: b.cfg.MetadataLogBytes, SnapshotEvery: b.cfg.SnapshotEvery, Faults: b.cfg.Faults.Meta, Applied: b.applied})
 	if err != nil {
 		return err
 	}

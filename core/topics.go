@@ -231,7 +231,9 @@ func (b *Broker) openReplica(mt *meta.Topic, index int32, c storage.LogConfig) (
 	if err != nil {
 		return nil, fmt.Errorf("open partition %s: %w", name, err)
 	}
-	return replica.New(b.store, log, mt.Name, index, b.cfg.NodeID), nil
+	p := replica.New(b.store, log, mt.Name, index, b.cfg.NodeID)
+	p.Break(b.cfg.Faults.Replica)
+	return p, nil
 }
 
 // dropReplica drops a log that others have now.

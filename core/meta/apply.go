@@ -22,8 +22,8 @@ func (q *Quorum) applyAll(m *raftpb.Message) {
 
 // apply applies one entry. A command that failed when it was proposed fails alike on every node, and at every start.
 func (q *Quorum) apply(e *raftpb.Entry) error {
-	if q.hooks.onApply != nil {
-		q.hooks.onApply(e)
+	if q.onApply != nil {
+		q.onApply(e)
 	}
 	q.appliedIndex = e.GetIndex()
 	if e.GetType() != raftpb.EntryNormal {

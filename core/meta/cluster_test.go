@@ -25,7 +25,7 @@ type cluster struct {
 	packets []packet
 	cuts    map[[2]int32]bool
 	isBad   bool // faults are under way
-	hooks   hooks
+	faults  Faults
 	reuse   bool // mutation: a wiped node comes back as the voter that it was
 
 	voters  int // wanted
@@ -74,9 +74,9 @@ func (c *cluster) failf(format string, args ...any) {
 
 func (c *cluster) chance(percent int) bool { return c.rng.IntN(100) < percent }
 
-func newCluster(seed uint64, h hooks, reuse bool) *cluster {
+func newCluster(seed uint64, f Faults, reuse bool) *cluster {
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(seed, 3)), now: time.UnixMilli(1_700_000_000_000), cuts: make(map[[2]int32]bool), hooks: h, reuse: reuse,
+		rng: rand.New(rand.NewPCG(seed, 3)), now: time.UnixMilli(1_700_000_000_000), cuts: make(map[[2]int32]bool), faults: f, reuse: reuse,
 		entries: make(map[uint64]*raftpb.Entry), leaders: make(map[uint64]int32), acked: make(map[string]bool), voters: 3,
 	}
 	if c.chance(25) {
@@ -153,10 +153,8 @@ func (n *member) start() {
 		n.kill()
 		return
 	}
-	h := c.hooks
-	h.onApply = n.applied
 	q, err := Open(Options{
-		Store: n.s, Node: n.id, MaxCommandBytes: 1 << 14, SnapshotEvery: 8, Now: c.now, Send: n.send, hooks: h,
+		Store: n.s, Node: n.id, MaxCommandBytes: 1 << 14, SnapshotEvery: 8, Now: c.now, Send: n.send, Faults: c.faults, onApply: n.applied,
 		messageBytes: uint64(1 + c.rng.IntN(3000)),
 		Rand:         rand.NewChaCha8([32]byte{byte(n.id), byte(n.life)}),
 		Applied: func(_ *Image, _ Command, r Result) {
@@ -638,15 +636,15 @@ func (c *cluster) describe() (s string) {
 
 // mutation is a way to break the code, or with reuse its world.
 type mutation struct {
-	name  string
-	hooks hooks
-	reuse bool // a wiped node comes back as the voter that it was
+	name   string
+	faults Faults
+	reuse  bool // a wiped node comes back as the voter that it was
 }
 
 // runCluster runs one seed and says what was wrong.
 func runCluster(t *testing.T, seed uint64, mu mutation) (c *cluster) {
 	cryptotest.SetGlobalRandom(t, seed)
-	c = newCluster(seed, mu.hooks, mu.reuse)
+	c = newCluster(seed, mu.faults, mu.reuse)
 	defer func() {
 		if r := recover(); r != nil {
 			if mu.name == "" {
@@ -722,11 +720,11 @@ func (s *clusterStats) add(o clusterStats) {
 // TestClusterFindsMutations: the same runs find what is broken on purpose.
 func TestClusterFindsMutations(t *testing.T) {
 	for _, m := range []mutation{
-		{name: "a proposal is answered before the group has agreed", hooks: hooks{ackEarly: true}},
-		{name: "peers are told before the disk has it", hooks: hooks{sayUnsynced: true}},
-		{name: "a node counts itself before its disk has it", hooks: hooks{countUnsynced: true}},
-		{name: "a snapshot's term is forgotten", hooks: hooks{forgetTerm: true}},
-		{name: "a base has the members of the one before", hooks: hooks{skipMembers: true}},
+		{name: "a proposal is answered before the group has agreed", faults: Faults{AckEarly: true}},
+		{name: "peers are told before the disk has it", faults: Faults{SayUnsynced: true}},
+		{name: "a node counts itself before its disk has it", faults: Faults{CountUnsynced: true}},
+		{name: "a snapshot's term is forgotten", faults: Faults{ForgetTerm: true}},
+		{name: "a base has the members of the one before", faults: Faults{SkipMembers: true}},
 		{name: "a wiped node votes as the one that it was", reuse: true},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -40,6 +40,8 @@ type Image struct {
 
 	loading *Image // of the snapshot whose parts are being applied, else nil
 	loaded  int    // parts
+
+	faults Faults
 }
 
 // NewImage is the metadata before the first command.

@@ -182,7 +182,7 @@ func (m *Image) alterISR(p *Partition, leader int32, c *ISRChange) error {
 	switch {
 	case p.Leader != leader:
 		return ErrNotLeader
-	case p.LeaderEpoch != c.LeaderEpoch || p.PartitionEpoch != c.PartitionEpoch:
+	case (p.LeaderEpoch != c.LeaderEpoch || p.PartitionEpoch != c.PartitionEpoch) && !m.faults.IgnoreEpochs:
 		return ErrStaleEpoch
 	case !slices.Contains(c.ISR, leader):
 		return fmt.Errorf("in-sync set %v without its leader: %w", c.ISR, ErrIneligible)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/weirlog/weir/storage"
 )
@@ -49,7 +50,8 @@ type Quorum struct {
 	name          string                                      // of this start, in its proposals
 	stalled       func(now time.Time) time.Duration           // the store's, but in tests
 	admits        func(sizeBytes int, usesReserve bool) error // likewise
-	hooks         hooks
+	faults        Faults
+	onApply       func(e *raftpb.Entry)
 
 	mu       sync.Mutex
 	now      time.Time // newest that was told
@@ -116,8 +118,9 @@ type Options struct {
 	Rand            io.Reader     // of this start's name; nil: crypto/rand. (raft draws its timeouts from crypto/rand.)
 	Logger          *slog.Logger  // nil: none
 
+	Faults       Faults // for tests of tests
 	messageBytes uint64 // for tests
-	hooks        hooks
+	onApply      func(e *raftpb.Entry)
 }
 
 // segmentBytes bounds the log's segments, so that what lies before a snapshot is removed.
@@ -164,13 +167,15 @@ func newQuorum(o *Options) (*Quorum, error) {
 	if _, err := io.ReadFull(o.Rand, salt[:]); err != nil {
 		return nil, fmt.Errorf("name this start: %w", err)
 	}
+	image := NewImage()
+	image.faults = o.Faults
 	return &Quorum{
 		store: o.Store, id: o.Node, maxBytes: o.MaxCommandBytes, snapshotEvery: o.SnapshotEvery, perPart: defaultPerPart, messageBytes: cmp.Or(o.messageBytes, maxMessageBytes),
-		hooks: o.hooks, send: o.Send, logger: o.Logger, tick: o.ElectionTimeout / electionTicks, session: o.Session,
+		faults: o.Faults, onApply: o.onApply, send: o.Send, logger: o.Logger, tick: o.ElectionTimeout / electionTicks, session: o.Session,
 		name:    fmt.Sprintf("%d-%x", o.Node, binary.BigEndian.Uint64(salt[:])),
 		stalled: o.Store.Stalled, admits: o.Store.Admits,
 		now: o.Now, ticked: o.Now, outbox: make(map[int32][]byte), heard: make(map[int32]time.Time), proposals: make(map[string]proposal),
-		image: NewImage(),
+		image: image,
 	}, nil
 }
 
@@ -243,7 +248,7 @@ func (q *Quorum) propose(c Command, done func(Result, error)) error {
 		delete(q.proposals, by)
 		return fmt.Errorf("%w (%w)", ErrNoLeader, err)
 	}
-	if q.hooks.ackEarly {
+	if q.faults.AckEarly {
 		delete(q.proposals, by)
 		q.answer(done, Result{}, nil)
 	}

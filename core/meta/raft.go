@@ -37,17 +37,16 @@ type ack struct {
 	responses []*raftpb.Message
 }
 
-// hooks are mutations, for tests of the tests.
-type hooks struct {
-	ackEarly      bool // a proposal is answered when it is proposed
-	sayUnsynced   bool // peers are told before the disk has it
-	countUnsynced bool // this node counts itself before the disk has it
-	forgetVote    bool // the state has no vote
-	forgetTerm    bool // a snapshot's term is lost
-	forgetCommit  bool // the commit is never put for its own sake
-	skipMembers   bool // a base has the members of the one before
-
-	onApply func(e *raftpb.Entry)
+// Faults are ways to break the group, for tests that have to find what is broken. The zero value breaks nothing.
+type Faults struct {
+	AckEarly      bool // a proposal is answered when it is proposed
+	SayUnsynced   bool // peers are told before the disk has it
+	CountUnsynced bool // this node counts itself before the disk has it
+	ForgetVote    bool // the state has no vote
+	ForgetTerm    bool // a snapshot's term is lost
+	ForgetCommit  bool // the commit is never put for its own sake
+	SkipMembers   bool // a base has the members of the one before
+	IgnoreEpochs  bool // in-sync sets are altered whatever has changed since
 }
 
 // replay starts raft and applies what is committed. What a sole voter has durably is, up to the first change of members: behind that,
@@ -192,7 +191,7 @@ func (q *Quorum) write() {
 			q.fail(err)
 			return
 		}
-		if q.hooks.sayUnsynced || q.hooks.countUnsynced {
+		if q.faults.SayUnsynced || q.faults.CountUnsynced {
 			q.sayEarly(w)
 		}
 		if len(w.responses) > 0 {
@@ -221,9 +220,9 @@ func (q *Quorum) put(w *write) error {
 	if s := w.state; s != nil {
 		st := &q.log.state
 		isCommit := st.Term == s.GetTerm() && st.Vote == int32(s.GetVote())
-		q.log.isStale = q.log.isStale || !isCommit || !q.hooks.forgetCommit
+		q.log.isStale = q.log.isStale || !isCommit || !q.faults.ForgetCommit
 		st.Term, st.Vote, st.Commit = s.GetTerm(), int32(s.GetVote()), s.GetCommit()
-		if q.hooks.forgetVote {
+		if q.faults.ForgetVote {
 			st.Vote = 0
 		}
 		w.state = nil
@@ -245,7 +244,7 @@ func (q *Quorum) put(w *write) error {
 func (q *Quorum) restore(s *raftpb.Snapshot) error {
 	m := s.GetMetadata()
 	b := base{Index: m.GetIndex(), Term: m.GetTerm(), members: membersOf(m.GetConfState())}
-	if q.hooks.forgetTerm {
+	if q.faults.ForgetTerm {
 		b.Term = 1
 	}
 	ticket, err := q.log.restart(b)
@@ -292,7 +291,7 @@ func (q *Quorum) deliver(m *raftpb.Message) {
 // sayEarly is a mutation: some of what waits for the disk doesn't.
 func (q *Quorum) sayEarly(w *write) {
 	w.responses = slices.DeleteFunc(w.responses, func(m *raftpb.Message) bool {
-		isEarly := m.GetTo() == uint64(q.id) && q.hooks.countUnsynced || m.GetTo() != uint64(q.id) && q.hooks.sayUnsynced
+		isEarly := m.GetTo() == uint64(q.id) && q.faults.CountUnsynced || m.GetTo() != uint64(q.id) && q.faults.SayUnsynced
 		if isEarly {
 			q.deliver(m)
 		}

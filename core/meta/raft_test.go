@@ -18,13 +18,13 @@ import (
 )
 
 // quiet is a group of so many founders to whom nothing happens, with a leader.
-func quiet(t *testing.T, founders int) *cluster { return quietWith(t, founders, hooks{}) }
+func quiet(t *testing.T, founders int) *cluster { return quietWith(t, founders, Faults{}) }
 
-func quietWith(t *testing.T, founders int, h hooks) *cluster {
+func quietWith(t *testing.T, founders int, f Faults) *cluster {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, 1)
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), now: time.UnixMilli(1_700_000_000_000), cuts: make(map[[2]int32]bool), hooks: h,
+		rng: rand.New(rand.NewPCG(1, 1)), now: time.UnixMilli(1_700_000_000_000), cuts: make(map[[2]int32]bool), faults: f,
 		entries: make(map[uint64]*raftpb.Entry), leaders: make(map[uint64]int32), acked: make(map[string]bool), voters: founders,
 	}
 	var voters []int32

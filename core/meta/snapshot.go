@@ -116,6 +116,7 @@ func (m *Image) applySnapshot(s *Snapshot) Result {
 	if m.loaded < s.Of {
 		return Result{}
 	}
+	next.faults = m.faults
 	*m = *next
 	return Result{Snapshot: true}
 }
@@ -190,7 +191,7 @@ func (q *Quorum) proposeSnapshot() {
 // begin notes that a whole snapshot of so many parts ends with the entry at last: the log may begin at its first part.
 func (q *Quorum) begin(last uint64, parts int) {
 	b := base{Index: last - uint64(parts), members: q.members} // between the parts no members change
-	if q.hooks.skipMembers {
+	if q.faults.SkipMembers {
 		b.members = q.log.base().members
 	}
 	b.Term, _ = q.log.Term(b.Index)

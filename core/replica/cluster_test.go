@@ -75,7 +75,7 @@ type news struct {
 // mutation is a way to break the code, or its use.
 type mutation struct {
 	name     string
-	hooks    hooks
+	faults   Faults
 	withdraw bool // a wish whose fate is unknown is withdrawn
 }
 
@@ -129,7 +129,7 @@ func (n *node) start() {
 		return
 	}
 	n.s, n.p, n.life, n.isAsking, n.hw = s, New(s, log, "t", 0, n.id), n.life+1, false, 0
-	n.p.hooks = n.c.mu.hooks
+	n.p.Break(n.c.mu.faults)
 	n.generation++
 	n.news = []news{{assigned: n.c.truth}}
 }
@@ -536,13 +536,13 @@ func TestCluster(t *testing.T) {
 // TestClusterFindsMutations: the same runs find what is broken on purpose.
 func TestClusterFindsMutations(t *testing.T) {
 	for _, m := range []mutation{
-		{name: "the leader counts what its disk hasn't got", hooks: hooks{ackAtEnd: true}},
-		{name: "log ends count rather than durable ends", hooks: hooks{countEnds: true}},
-		{name: "the leader doesn't look whether logs agree", hooks: hooks{skipDivergence: true}},
-		{name: "the follower keeps what the leader doesn't have", hooks: hooks{skipCut: true}},
-		{name: "late answers are taken", hooks: hooks{trustLate: true}},
-		{name: "a follower joins that lacks what was acknowledged", hooks: hooks{joinEarly: true}},
-		{name: "those to be added don't count", hooks: hooks{trustOldISR: true}},
+		{name: "the leader counts what its disk hasn't got", faults: Faults{AckAtEnd: true}},
+		{name: "log ends count rather than durable ends", faults: Faults{CountEnds: true}},
+		{name: "the leader doesn't look whether logs agree", faults: Faults{SkipDivergence: true}},
+		{name: "the follower keeps what the leader doesn't have", faults: Faults{SkipCut: true}},
+		{name: "late answers are taken", faults: Faults{TrustLate: true}},
+		{name: "a follower joins that lacks what was acknowledged", faults: Faults{JoinEarly: true}},
+		{name: "those to be added don't count", faults: Faults{TrustOldISR: true}},
 		{name: "a wish whose fate is unknown is withdrawn", withdraw: true},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -37,7 +37,11 @@ func (p *Partition) Ask() (FetchAsk, bool) {
 	if !p.isFollowing() {
 		return FetchAsk{}, false
 	}
-	return FetchAsk{p.assigned.LeaderEpoch, p.log.EndOffset(), p.log.LeaderEpoch(), p.log.DurableEnd()}, true
+	ask := FetchAsk{p.assigned.LeaderEpoch, p.log.EndOffset(), p.log.LeaderEpoch(), p.log.DurableEnd()}
+	if p.faults.ForgetEpoch {
+		ask.LastEpoch = -1
+	}
+	return ask, true
 }
 
 func (p *Partition) isFollowing() bool {
@@ -66,7 +70,7 @@ func (p *Partition) Take(a FetchAnswer, now time.Time) (storage.Ticket, error) {
 func (p *Partition) take(a FetchAnswer, now time.Time) (storage.Ticket, error) {
 	end := p.log.EndOffset()
 	switch isSame := a.Ask.Next == end && a.Ask.LastEpoch == p.log.LeaderEpoch(); {
-	case p.hooks.trustLate:
+	case p.faults.TrustLate:
 	case a.Diverging != nil && !isSame, a.Ask.Next > end: // it was cut since
 		return 0, nil
 	}
@@ -85,7 +89,7 @@ func (p *Partition) take(a FetchAnswer, now time.Time) (storage.Ticket, error) {
 
 // cut removes what the leader doesn't have: all from where the newest epoch that both may have ends, here or there (KIP-279).
 func (p *Partition) cut(a FetchAnswer) (storage.Ticket, error) {
-	if p.hooks.skipCut {
+	if p.faults.SkipCut {
 		return 0, nil
 	}
 	end := a.Diverging.End

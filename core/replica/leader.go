@@ -51,7 +51,7 @@ func (p *Partition) fetched(node int32, generation int64, ask FetchAsk, now time
 	if ask.Next < p.log.StartOffset() {
 		return nil, storage.ErrOffsetOutOfRange
 	}
-	if ask.LastEpoch >= 0 && !p.hooks.skipDivergence {
+	if ask.LastEpoch >= 0 && !p.faults.SkipDivergence {
 		if epoch, end := p.log.EndOfEpoch(ask.LastEpoch); epoch != ask.LastEpoch || end < ask.Next {
 			return &Diverging{Epoch: epoch, End: end}, nil
 		}
@@ -61,7 +61,7 @@ func (p *Partition) fetched(node int32, generation int64, ask FetchAsk, now time
 		return &Diverging{Epoch: p.log.LeaderEpoch(), End: end}, nil
 	}
 	f.end, f.durableEnd, f.generation = ask.Next, min(ask.DurableEnd, ask.Next), generation
-	if p.hooks.countEnds {
+	if p.faults.CountEnds {
 		f.durableEnd = f.end
 	}
 	switch {
@@ -81,13 +81,13 @@ func (p *Partition) raise(e *effects) {
 		return
 	}
 	end := p.log.DurableEnd()
-	if p.hooks.ackAtEnd {
+	if p.faults.AckAtEnd {
 		end = p.log.EndOffset()
 	}
 	for _, id := range p.assigned.ISR {
 		end = p.lower(end, id)
 	}
-	if p.wish != nil && !p.hooks.trustOldISR {
+	if p.wish != nil && !p.faults.TrustOldISR {
 		for _, id := range p.wish.ISR {
 			end = p.lower(end, id)
 		}
@@ -171,7 +171,7 @@ func (p *Partition) Review(now time.Time, lag time.Duration, mayJoin func(node i
 
 // isInSync says that a follower has what it must have to be in the set: all that was acknowledged by it.
 func (p *Partition) isInSync(f *follower) bool {
-	if p.hooks.joinEarly {
+	if p.faults.JoinEarly {
 		return f.hasAsked
 	}
 	return f.hasAsked && f.durableEnd >= p.hw && f.durableEnd >= p.epochStart

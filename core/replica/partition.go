@@ -32,10 +32,10 @@ type Partition struct {
 	Topic string
 	Index int32
 
-	store *storage.Store
-	log   *storage.Log
-	self  int32
-	hooks hooks
+	store  *storage.Store
+	log    *storage.Log
+	self   int32
+	faults Faults
 
 	mu         sync.Mutex
 	assigned   Assignment
@@ -59,15 +59,17 @@ type ackWaiter struct {
 	done   func(error)
 }
 
-// hooks are mutations, for tests of the tests.
-type hooks struct {
-	ackAtEnd       bool // the leader counts what its disk hasn't got
-	countEnds      bool // followers' ends count rather than their durable ends
-	skipDivergence bool // the leader doesn't look whether logs agree
-	skipCut        bool // the follower keeps what the leader doesn't have
-	trustLate      bool // the follower takes answers to what it asked of a log that is no more
-	joinEarly      bool // a follower is in sync that lacks what was acknowledged
-	trustOldISR    bool // those to be added don't count before they are
+// Faults are ways to break a replica, for tests that have to find what is broken. The zero value breaks nothing.
+type Faults struct {
+	AckEarly       bool // acks=all is answered as acks=1 is
+	AckAtEnd       bool // the leader counts what its disk hasn't got
+	CountEnds      bool // followers' ends count rather than their durable ends
+	SkipDivergence bool // the leader doesn't look whether logs agree
+	SkipCut        bool // the follower keeps what the leader doesn't have
+	TrustLate      bool // the follower takes answers to what it asked of a log that is no more
+	JoinEarly      bool // a follower is in sync that lacks what was acknowledged
+	TrustOldISR    bool // those to be added don't count before they are
+	ForgetEpoch    bool // the follower doesn't tell the epoch of what it has
 }
 
 // effects is what follows of a change and must be done under no lock.
@@ -115,6 +117,9 @@ func New(store *storage.Store, log *storage.Log, topic string, index, self int32
 	return &Partition{Topic: topic, Index: index, store: store, log: log, self: self, hw: log.StartOffset()}
 }
 
+// Break makes the replica faulty. Only before it is shared.
+func (p *Partition) Break(f Faults) { p.faults = f }
+
 // Log is the partition's log, for reading, configuration and offsets by time.
 func (p *Partition) Log() *storage.Log { return p.log }
 
@@ -145,6 +150,9 @@ func (p *Partition) Append(batch []byte, acks Acks, minISR int, now time.Time, d
 	p.mu.Unlock()
 	if err != nil {
 		return err
+	}
+	if p.faults.AckEarly && acks == AcksAll {
+		acks = AcksLeader
 	}
 	app, err := p.log.Append(batch, epoch, now)
 	if err != nil {

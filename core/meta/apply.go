@@ -2,6 +2,7 @@ package meta
 
 import (
 	"fmt"
+	"strings"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -37,7 +38,7 @@ func (q *Quorum) apply(e *raftpb.Entry) error {
 		q.image.interrupt()
 		return nil
 	}
-	result, err := q.applyCommand(*c)
+	result, err := q.applyCommand(*c, strings.HasPrefix(by, q.name+"-"))
 	if result.Snapshot {
 		q.begin(e.GetIndex(), c.Snapshot.Of)
 	}
@@ -57,9 +58,10 @@ func decodeEntry(e *raftpb.Entry) (*Command, string, error) {
 	return &c, by, err
 }
 
-func (q *Quorum) applyCommand(c Command) (Result, error) {
+func (q *Quorum) applyCommand(c Command, isOwn bool) (Result, error) {
 	q.view.Lock()
 	result, err := q.image.Apply(c)
+	result.IsOwn = isOwn
 	if result.Snapshot {
 		result.Jumped, q.isBehind = q.isBehind, false
 	}
@@ -80,6 +82,11 @@ func (q *Quorum) applyMembers(e *raftpb.Entry) error {
 	}
 	q.image.interrupt()
 	q.members = membersOf(q.node.ApplyConfChange(change))
+	for _, id := range q.members.all() {
+		if q.heard[id].IsZero() { // who is new has a while to make itself heard
+			q.heard[id] = q.now
+		}
+	}
 	q.logger.Info("metadata members", "voters", q.members.Voters, "learners", q.members.Learners, "leaving", q.members.Outgoing)
 	if by := string(change.GetContext()); by != "" {
 		if p, ok := q.proposals[by]; ok {

@@ -58,6 +58,7 @@ type Result struct {
 	Generation      int64    // RegisterBroker
 	Refused         []error  // AlterPartitions, ElectLeaders, AssignReplicas: for each change named, nil or why it was not made
 	Snapshot        bool     // Snapshot: it was the last part, and all were there
+	IsOwn           bool     // this start of this node proposed it
 	Jumped          bool     // with Snapshot: the image was older than the log's start, and anything may have changed
 }
 

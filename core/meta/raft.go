@@ -322,10 +322,10 @@ func (q *Quorum) Tick(now time.Time) (next time.Time) {
 	return q.ticked.Add(q.tick)
 }
 
-// watchDisk makes this node silent while its disk hangs: others take over as if it were dead, and nobody waits for it.
+// watchDisk makes this node silent while its disk hangs: others, if there are any, take over as if it were dead, and nobody waits for it.
 func (q *Quorum) watchDisk() {
 	hangs := q.stalled(q.now)
-	if isSilent := hangs > q.session/2; isSilent != q.isSilent {
+	if isSilent := hangs > q.session/2 && !q.isAlone(); isSilent != q.isSilent {
 		q.isSilent = isSilent
 		if isSilent {
 			q.logger.Warn("disk hangs: this node is silent until it goes on", "since", hangs)

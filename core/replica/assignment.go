@@ -52,6 +52,9 @@ func (p *Partition) Assign(a Assignment, now time.Time) {
 			e.refuse(p, ErrNotLeader)
 		}
 	case !wasLeading || a.LeaderEpoch != before.LeaderEpoch:
+		if !wasLeading {
+			p.marks, p.total = nil, 0 // they may be of another log
+		}
 		p.epochStart = p.log.EndOffset()
 		p.followers = make(map[int32]*follower)
 	}

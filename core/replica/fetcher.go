@@ -14,7 +14,8 @@ const (
 	longPoll     = 500 * time.Millisecond // at the leader, for records
 	firstPause   = 50 * time.Millisecond  // after a request that failed; doubles
 	longestPause = time.Second
-	epochPause   = 100 * time.Millisecond // of a partition that its leader refused: the image will tell, or the leader hear of it
+	epochPause   = 100 * time.Millisecond // of a partition that its leader refused: the image will tell
+	newsPause    = 10 * time.Millisecond  // of one whose leader hasn't heard yet that it leads
 	storagePause = 250 * time.Millisecond // of a partition whose log takes nothing now
 	mostInFlight = 2                      // one waits at the leader, the next takes its place
 )
@@ -46,6 +47,7 @@ type followed struct {
 	p       *Partition
 	isNoted bool     // in queue
 	isKnown bool     // the session has asked
+	since   int64    // in which request first, 0: in none yet
 	asked   FetchAsk // newest,
 	askedIn int64    // in which request,
 	before  FetchAsk // and what was asked before that one
@@ -72,8 +74,9 @@ type PartitionAnswer struct {
 
 // Kafka's error codes that are not just refusals.
 const (
-	codeNone             = 0
-	codeOffsetOutOfRange = 1
+	codeNone               = 0
+	codeOffsetOutOfRange   = 1
+	codeUnknownLeaderEpoch = 75
 )
 
 // NewFetcher makes the fetcher from one leader, with nothing to fetch. rng spreads pauses.
@@ -84,30 +87,27 @@ func NewFetcher(leader int32, rng *rand.Rand) *Fetcher {
 // Leader is the node that is asked.
 func (f *Fetcher) Leader() int32 { return f.leader }
 
-// Set says which partitions are followed there: exactly these.
-func (f *Fetcher) Set(parts []*Partition) {
+// Add says that a partition is followed there, or that it was assigned anew: its ask may have changed.
+func (f *Fetcher) Add(p *Partition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	wanted := make(map[*Partition]bool, len(parts))
-	for _, p := range parts {
-		wanted[p] = true
-		if f.parts[p] == nil {
-			f.parts[p] = &followed{p: p}
-		}
-		f.note(f.parts[p])
+	o := f.parts[p]
+	if o == nil {
+		o = &followed{p: p}
+		f.parts[p] = o
 	}
-	var gone []*Partition
-	for p, o := range f.parts {
-		if !wanted[p] {
-			if o.isKnown {
-				gone = append(gone, p)
-			}
-			delete(f.parts, p)
-		}
+	o.resume = time.Time{}
+	f.note(o)
+}
+
+// Remove says that a partition is followed there no more.
+func (f *Fetcher) Remove(p *Partition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if o := f.parts[p]; o != nil {
+		f.forget(o)
+		delete(f.parts, p) // fill passes over it
 	}
-	slices.SortFunc(gone, byName)
-	f.forgotten = append(f.forgotten, gone...)
-	f.queue = slices.DeleteFunc(f.queue, func(o *followed) bool { return f.parts[o.p] != o })
 }
 
 func byName(a, b *Partition) int {
@@ -118,16 +118,6 @@ func byName(a, b *Partition) int {
 		return 0
 	}
 	return 1
-}
-
-// Changed says that a partition's ask may have changed: it was assigned anew.
-func (f *Fetcher) Changed(p *Partition) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if o := f.parts[p]; o != nil {
-		o.resume = time.Time{}
-		f.note(o)
-	}
 }
 
 // Synced says that what Answered put under the ticket is durable, and all before it.
@@ -209,6 +199,10 @@ func (f *Fetcher) hasKnown() bool {
 func (f *Fetcher) fill(r *FetchRequest, now time.Time) (wake time.Time) {
 	rest := f.queue[:0]
 	for _, o := range f.queue {
+		if f.parts[o.p] != o { // removed
+			o.isNoted = false
+			continue
+		}
 		if now.Before(o.resume) {
 			if rest = append(rest, o); wake.IsZero() || o.resume.Before(wake) {
 				wake = o.resume
@@ -221,7 +215,9 @@ func (f *Fetcher) fill(r *FetchRequest, now time.Time) (wake time.Time) {
 		case !ok: // it is led here, or by nobody
 			f.forget(o)
 		case !o.isKnown || ask != o.asked:
-			f.forgotten = slices.DeleteFunc(f.forgotten, func(p *Partition) bool { return p == o.p })
+			if o.since == 0 {
+				o.since = r.number
+			}
 			o.isKnown, o.before, o.asked, o.askedIn = true, o.asked, ask, r.number
 			r.Partitions, r.Asks = append(r.Partitions, o.p), append(r.Asks, ask)
 		}
@@ -248,34 +244,69 @@ func nextEpoch(epoch int32) int32 {
 }
 
 // Answered takes the answer to a request: with an error code that of the whole (the session is unknown: another begins), else each partition's. Partitions take
-// what came for them. The ticket is the newest of what was put; when it is durable, call Synced. 0: nothing was put.
-func (f *Fetcher) Answered(r *FetchRequest, code int16, session int32, answers []PartitionAnswer, now time.Time) storage.Ticket {
+// what came for them. The ticket is the newest of what was put; when it is durable, call Synced. 0: nothing was put. The first error of a log comes too; its
+// partition is asked for again after a while.
+func (f *Fetcher) Answered(r *FetchRequest, code int16, session int32, answers []PartitionAnswer, now time.Time) (storage.Ticket, error) {
+	taken, ok := f.expect(r, code, session, answers, now)
+	if !ok {
+		return 0, nil
+	}
+	var newest storage.Ticket
+	var failed error
+	for i := range taken { // under no lock of the fetcher: whoever is told of a sync doesn't wait for it
+		t := &taken[i]
+		if c := t.answer.ErrorCode; c == codeNone || c == codeOffsetOutOfRange { // the log may have to begin where the leader's does
+			t.ticket, t.err = t.p.Take(t.answer.FetchAnswer, now)
+		}
+		newest = max(newest, t.ticket)
+		if failed == nil {
+			failed = t.err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.finish(r) {
-		return 0
+	f.finish(r)
+	for i := range taken {
+		f.took(&taken[i], now)
+	}
+	return newest, failed
+}
+
+// taking is a partition with its answer, and what came of it.
+type taking struct {
+	*followed
+	answer *PartitionAnswer
+	ticket storage.Ticket
+	err    error
+}
+
+// expect finds out what the answers are about. The request stays under way, so that no other takes its place yet. false: it is nothing to be taken.
+func (f *Fetcher) expect(r *FetchRequest, code int16, session int32, answers []PartitionAnswer, now time.Time) ([]taking, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Contains(f.inFlight, r) {
+		return nil, false
 	}
 	if code != codeNone {
 		f.begin()
 		f.back(now)
-		return 0
+		return nil, false
 	}
 	f.pause = 0
 	if r.Session == 0 {
 		f.session, f.epoch = session, 1
 	}
-	var newest storage.Ticket
+	taken := make([]taking, 0, len(answers))
 	for i := range answers {
 		a := &answers[i]
 		o := f.parts[a.Partition]
-		if o == nil {
+		if o == nil || o.since == 0 || o.since > r.number {
 			continue
 		}
 		a.Ask = askOf(r, o)
-		ticket := f.take(o, a, now)
-		newest = max(newest, ticket)
+		taken = append(taken, taking{followed: o, answer: a})
 	}
-	return newest
+	return taken, true
 }
 
 // askOf is what an answer is about: what the session knew of the partition when the request came.
@@ -286,29 +317,30 @@ func askOf(r *FetchRequest, o *followed) FetchAsk {
 	return o.asked
 }
 
-// take gives a partition its answer, and says what it asks for next, and when.
-func (f *Fetcher) take(o *followed, a *PartitionAnswer, now time.Time) storage.Ticket {
-	var ticket storage.Ticket
-	var err error
-	if a.ErrorCode == codeNone || a.ErrorCode == codeOffsetOutOfRange { // the log may have to begin where the leader's does
-		ticket, err = o.p.Take(a.FetchAnswer, now)
+// took says what a partition asks for next, and when.
+func (f *Fetcher) took(t *taking, now time.Time) {
+	o := t.followed
+	if f.parts[o.p] != o {
+		return
 	}
 	o.resume = time.Time{}
 	switch {
-	case err != nil:
+	case t.err != nil:
 		o.resume = now.Add(storagePause)
-	case a.ErrorCode != codeNone && ticket == 0:
+	case t.answer.ErrorCode == codeNone || t.ticket != 0:
+	case t.answer.ErrorCode == codeUnknownLeaderEpoch:
+		o.resume = now.Add(newsPause)
+	default:
 		o.resume = now.Add(epochPause)
 	}
 	if !o.resume.IsZero() {
 		f.forget(o)
 	}
-	if ticket > 0 && o.ticket == 0 {
+	if t.ticket > 0 && o.ticket == 0 {
 		f.unsynced = append(f.unsynced, o)
 	}
-	o.ticket = max(o.ticket, ticket)
+	o.ticket = max(o.ticket, t.ticket)
 	f.note(o)
-	return ticket
 }
 
 // Failed says that a request has no answer: the connection is gone. All that was under way is lost with it.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,11 +101,14 @@ func (s *script) step(t *testing.T, line string) string {
 	}
 	switch words[0] {
 	case "set":
-		var parts []*Partition
-		for _, name := range words[1:] {
-			parts = append(parts, s.parts[name])
+		for _, name := range []string{"t-0", "t-1"} {
+			switch isIn, isWanted := s.f.parts[s.parts[name]] != nil, slices.Contains(words[1:], name); {
+			case isWanted:
+				s.f.Add(s.parts[name])
+			case isIn:
+				s.f.Remove(s.parts[name])
+			}
 		}
-		s.f.Set(parts)
 	case "next":
 		return s.next()
 	case "answer", "fail":
@@ -131,7 +135,9 @@ func (s *script) step(t *testing.T, line string) string {
 			leader = int32(number(t, args["leader"]))
 		}
 		s.assign(words[1], int32(number(t, args["epoch"])), leader)
-		s.f.Changed(s.parts[words[1]])
+		if p := s.parts[words[1]]; s.f.parts[p] != nil {
+			s.f.Add(p)
+		}
 	default:
 		t.Fatalf("unknown step %q", line)
 	}
@@ -207,7 +213,10 @@ func (s *script) answer(t *testing.T, r *FetchRequest, args map[string]string) s
 	if args["session"] != "" {
 		session = int32(number(t, args["session"]))
 	}
-	ticket := s.f.Answered(r, int16(code), session, answers, s.now)
+	ticket, err := s.f.Answered(r, int16(code), session, answers, s.now)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.ticket = max(s.ticket, ticket)
 	var out []string
 	for _, a := range answers {

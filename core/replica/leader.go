@@ -13,9 +13,23 @@ type follower struct {
 	end, durableEnd int64 // of its log, as it said; both may only be trusted up to where the logs agree, which is checked first
 	generation      int64 // of its broker
 	hasAsked        bool
-	asked           time.Time // newest
-	leaderEnd       int64     // end of the leader's log then
-	caughtUp        time.Time // when all that the leader had was durable there
+	leaderEnd       int64     // of the leader's log, once: what it has to reach next to be in time
+	endedAt         time.Time // when that was the end
+	caughtUp        time.Time // the newest time known of which all that the leader had then is durable there
+}
+
+// keepUp notes when the follower was in time. Records come all the while, so it is measured by an end that stands until it is reached.
+func (f *follower) keepUp(end int64, now time.Time) {
+	switch {
+	case f.durableEnd >= end:
+		f.caughtUp = now
+	case !f.hasAsked:
+	case f.durableEnd < f.leaderEnd:
+		return
+	case f.endedAt.After(f.caughtUp):
+		f.caughtUp = f.endedAt
+	}
+	f.leaderEnd, f.endedAt = end, now
 }
 
 // Diverging tells a follower that its log isn't the leader's: Epoch is the newest epoch that the leader has, at most the follower's newest,
@@ -64,14 +78,30 @@ func (p *Partition) fetched(node int32, generation int64, ask FetchAsk, now time
 	if p.faults.CountEnds {
 		f.durableEnd = f.end
 	}
-	switch {
-	case f.durableEnd >= end:
-		f.caughtUp = now
-	case f.hasAsked && f.durableEnd >= f.leaderEnd: // it has all that there was when it asked before
-		f.caughtUp = f.asked
-	}
-	f.hasAsked, f.asked, f.leaderEnd = true, now, end
+	f.keepUp(end, now)
+	f.hasAsked = true
 	return nil, nil
+}
+
+// Unchanged says that a follower was heard at the time given and still wanted then what it asked for last.
+func (p *Partition) Unchanged(node int32, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f := p.followers[node]; f != nil && f.hasAsked && at.After(f.caughtUp) {
+		f.keepUp(p.log.EndOffset(), at)
+	}
+}
+
+// WantsReview says that a replica that isn't in the in-sync set could be.
+func (p *Partition) WantsReview() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed != nil || !p.isLeading() || p.wish != nil || len(p.assigned.ISR) == len(p.assigned.Replicas) {
+		return false
+	}
+	return slices.ContainsFunc(p.assigned.Replicas, func(id int32) bool {
+		return id != p.self && !slices.Contains(p.assigned.ISR, id) && p.isInSync(p.followers[id])
+	})
 }
 
 // raise moves the high watermark to the least durable end of the in-sync set, those counted whom a wish would add. It never goes back, nor
@@ -99,6 +129,10 @@ func (p *Partition) raise(e *effects) {
 	p.hw = end
 	p.log.SetStableEnd(end)
 	grown := p.totalAt(p.hw) - before
+	if grown <= 0 { // they came to this node before it led
+		grown = manyBytes
+	}
+	e.tails, e.news = p.tails, TailMoved
 	n := sort.Search(len(p.acks), func(i int) bool { return p.acks[i].end > end })
 	for _, a := range p.acks[:n] {
 		var err error

@@ -48,7 +48,7 @@ type Partition struct {
 	closed     error
 	acks       []ackWaiter // by ascending end
 	watchers   []*Watcher
-	ends       []*Watcher // followers that wait for the log's end
+	tails      []*Tail    // of followers; copied before each change
 	marks      []mark     // by ascending end; sizes of recent appends
 	total      int64      // bytes appended since the partition was opened
 }
@@ -76,6 +76,8 @@ type Faults struct {
 type effects struct {
 	answers []ackAnswer
 	fire    []*Watcher
+	tails   []*Tail // to be told
+	news    TailNews
 }
 
 type ackAnswer struct {
@@ -92,8 +94,9 @@ func (e *effects) refuse(p *Partition, err error) {
 	for _, a := range p.acks {
 		e.answer(a, err)
 	}
-	e.fire = append(append(e.fire, p.watchers...), p.ends...)
-	p.acks, p.watchers, p.ends = nil, nil, nil
+	e.fire = append(e.fire, p.watchers...)
+	e.tails, e.news = p.tails, TailOver
+	p.acks, p.watchers, p.tails = nil, nil, nil
 	p.tenure++
 }
 
@@ -103,6 +106,9 @@ func (e *effects) run() {
 	}
 	for _, w := range e.fire {
 		w.Fire()
+	}
+	for _, t := range e.tails {
+		t.tell(e.news)
 	}
 }
 
@@ -179,14 +185,9 @@ func (p *Partition) Append(batch []byte, acks Acks, minISR int, now time.Time, d
 
 // record remembers how many bytes end at end, and tells followers that wait for more.
 func (p *Partition) record(end, sizeBytes int64) {
-	var e effects
 	p.mu.Lock()
 	p.mark(end, sizeBytes)
-	for _, w := range p.ends {
-		if w.add(sizeBytes) {
-			e.fire = append(e.fire, w)
-		}
-	}
+	e := effects{tails: p.tails, news: TailGrown}
 	p.mu.Unlock()
 	e.run()
 }

@@ -48,20 +48,6 @@ func (p *Partition) Watch(w *Watcher, next int64) error {
 	return nil
 }
 
-// WatchEnd is Watch for a follower, which is served up to the log's end.
-func (p *Partition) WatchEnd(w *Watcher, next int64) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.checkEpoch(-1); err != nil {
-		return err
-	}
-	if next < p.log.EndOffset() {
-		w.add(manyBytes)
-	}
-	p.ends = append(p.ends, w)
-	return nil
-}
-
 // visibleFrom is how many bytes lie in [next, high watermark).
 func (p *Partition) visibleFrom(next int64) int64 {
 	if len(p.marks) == 0 || next < p.marks[0].end {
@@ -74,7 +60,7 @@ func (p *Partition) visibleFrom(next int64) int64 {
 func (p *Partition) Unwatch(w *Watcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watchers, p.ends = remove(p.watchers, w), remove(p.ends, w)
+	p.watchers = remove(p.watchers, w)
 }
 
 // remove takes w out, whose order doesn't matter.

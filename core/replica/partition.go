@@ -48,9 +48,9 @@ type Partition struct {
 	closed     error
 	acks       []ackWaiter // by ascending end
 	watchers   []*Watcher
-	tails      []*Tail    // of followers; copied before each change
-	marks      []mark     // by ascending end; sizes of recent appends
-	total      int64      // bytes appended since the partition was opened
+	tails      []*Tail // of followers; copied before each change
+	marks      []mark  // by ascending end; sizes of recent appends
+	total      int64   // bytes appended since the partition was opened
 }
 
 type ackWaiter struct {

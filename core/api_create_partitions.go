@@ -12,7 +12,7 @@ import (
 
 // CreatePartitions, key 37, versions 0-3.
 //
-// A topic grows to the count asked; the new partitions are empty and served when this is answered.
+// A topic grows to the count asked; the new partitions are empty, and have as many replicas as the others, or as there are active nodes.
 // Deviations: the group offsets topic can't grow, since a group's partition is found by their number; the timeout is
 // not used.
 func handleCreatePartitions(b *Broker, req *Request, done Done) {
@@ -59,19 +59,21 @@ func (b *Broker) planGrowth(ask *kmsg.CreatePartitionsRequestTopic) (*meta.AddPa
 	if more <= 0 {
 		return nil, fmt.Errorf("topic %q has %d partitions already, asked are %d: %w", t.Name, len(t.Partitions), ask.Count, kerr.InvalidPartitions)
 	}
-	if err := b.checkCount(more); err != nil {
-		return nil, err
+	width := len(t.Partitions[0].Replicas) - len(t.Partitions[0].Adding)
+	plan := &meta.AddPartitions{ID: t.ID, From: len(t.Partitions)}
+	if len(ask.Assignment) == 0 {
+		var err error
+		plan.Replicas, err = b.placed(t.Name, more, int16(width))
+		return plan, err
 	}
-	if n := len(ask.Assignment); n > 0 && n != more {
+	if n := len(ask.Assignment); n != more {
 		return nil, fmt.Errorf("%d partitions are added, %d are assigned: %w", more, n, kerr.InvalidReplicaAssignment)
 	}
-	here := []int32{b.cfg.NodeID}
-	plan := &meta.AddPartitions{ID: t.ID, From: len(t.Partitions)}
-	for i := range more {
-		if len(ask.Assignment) > 0 && !slices.Equal(ask.Assignment[i].Replicas, here) {
-			return nil, fmt.Errorf("replicas %v: the only node is %d: %w", ask.Assignment[i].Replicas, b.cfg.NodeID, kerr.InvalidReplicaAssignment)
-		}
-		plan.Replicas = append(plan.Replicas, here)
+	for i := range ask.Assignment {
+		plan.Replicas = append(plan.Replicas, slices.Clone(ask.Assignment[i].Replicas))
 	}
-	return plan, nil
+	if err := b.checkCount(more, width, len(b.activeNodes())); err != nil {
+		return nil, err
+	}
+	return plan, b.checkAsked(plan.Replicas, width)
 }

@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,11 +12,11 @@ import (
 
 // CreateTopics, key 19, versions 2-7.
 //
-// Each topic is one metadata command; the answer comes when all are durable and served. -1 partitions or replicas mean
-// the broker's default.
-// Deviations: a replication factor larger than the number of nodes is clamped to it and the real one answered, so that
-// a config written for three nodes works on one; the timeout is not used; names that differ only in '.' and '_' may
-// coexist.
+// Each topic is one metadata command; the answer comes when all are in this node's image. -1 partitions or replicas mean
+// the broker's default. Any node takes it.
+// Deviations: a replication factor larger than the number of active nodes is clamped to it and the real one answered, so that
+// a config written for three nodes works on one; the timeout is not used (without a leader of the metadata the answer is REQUEST_TIMED_OUT
+// after a while); names that differ only in '.' and '_' may coexist.
 func handleCreateTopics(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.CreateTopicsRequest)
 	resp := kmsg.NewPtrCreateTopicsResponse()
@@ -43,7 +42,7 @@ func handleCreateTopics(b *Broker, req *Request, done Done) {
 		}
 		if err == nil {
 			sum += len(plan.Replicas)
-			err = b.checkCount(sum)
+			err = b.checkCount(sum, len(plan.Replicas[0]), len(b.activeNodes()))
 		}
 		if err != nil {
 			b.created(&resp.Topics[i], nil, err)
@@ -99,7 +98,7 @@ func (b *Broker) planTopic(ask *kmsg.CreateTopicsRequestTopic) (*meta.CreateTopi
 	return plan, err
 }
 
-// assign places a topic's partitions: as the client says, or all on this node.
+// assign places a topic's partitions: as the client says, or where there is room.
 func (b *Broker) assign(ask *kmsg.CreateTopicsRequestTopic) ([][]int32, error) {
 	if len(ask.ReplicaAssignment) > 0 {
 		return b.assignAsked(ask)
@@ -108,21 +107,10 @@ func (b *Broker) assign(ask *kmsg.CreateTopicsRequestTopic) ([][]int32, error) {
 	if n == -1 {
 		n = b.cfg.NumPartitions
 	}
-	if err := b.checkCount(int(n)); err != nil {
-		return nil, err
-	}
 	if ask.ReplicationFactor < -1 || ask.ReplicationFactor == 0 {
 		return nil, fmt.Errorf("replication factor %d: %w", ask.ReplicationFactor, kerr.InvalidReplicationFactor)
 	}
-	if ask.ReplicationFactor > 1 {
-		b.log.Warn("replication factor is clamped to the nodes there are", "topic", ask.Topic, "asked", ask.ReplicationFactor, "nodes", 1)
-	}
-	all := []int32{b.cfg.NodeID}
-	replicas := make([][]int32, n)
-	for i := range replicas {
-		replicas[i] = all
-	}
-	return replicas, nil
+	return b.placed(ask.Topic, int(n), ask.ReplicationFactor)
 }
 
 func (b *Broker) assignAsked(ask *kmsg.CreateTopicsRequestTopic) ([][]int32, error) {
@@ -134,12 +122,9 @@ func (b *Broker) assignAsked(ask *kmsg.CreateTopicsRequestTopic) ([][]int32, err
 		if a.Partition < 0 || int(a.Partition) >= len(replicas) || replicas[a.Partition] != nil {
 			return nil, fmt.Errorf("partitions must be numbered from 0 without gaps: %w", kerr.InvalidReplicaAssignment)
 		}
-		if !slices.Equal(a.Replicas, []int32{b.cfg.NodeID}) {
-			return nil, fmt.Errorf("replicas %v: the only node is %d: %w", a.Replicas, b.cfg.NodeID, kerr.InvalidReplicaAssignment)
-		}
-		replicas[a.Partition] = slices.Clone(a.Replicas)
+		replicas[a.Partition] = append([]int32{}, a.Replicas...)
 	}
-	return replicas, nil
+	return replicas, b.checkAsked(replicas, 0)
 }
 
 // created fills a topic's answer.

@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/weirlog/weir/core/meta"
 )
 
 // coordinatorOfGroup is the key type of groups (version 1).
@@ -12,8 +14,8 @@ const coordinatorOfGroup = 0
 
 // FindCoordinator, key 10, versions 0-6.
 //
-// One key until version 3, many from version 4. The first call creates __consumer_offsets. This node coordinates all
-// groups.
+// One key until version 3, many from version 4. The first call creates __consumer_offsets. A group is coordinated by the leader of its
+// partition of that topic.
 // Deviations: transactions (key type 1) are answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients don't retry,
 // and share groups (2) INVALID_REQUEST: there are none yet.
 func handleFindCoordinator(b *Broker, req *Request, done Done) {
@@ -49,20 +51,21 @@ func checkCoordinatorType(kind int8) error {
 func (b *Broker) coordinators(version int16, keys []string, err error) *kmsg.FindCoordinatorResponse {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	resp.SetVersion(version)
-	node, host, port := int32(-1), "", int32(-1)
-	if err == nil {
-		node = b.cfg.NodeID
-		host, port = b.address()
-	}
-	if version < 4 {
-		resp.NodeID, resp.Host, resp.Port = node, host, port
-		resp.ErrorCode, resp.ErrorMessage = code(err), message(err)
-		return resp
-	}
 	for _, key := range keys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
-		c.Key, c.NodeID, c.Host, c.Port = key, node, host, port
-		c.ErrorCode, c.ErrorMessage = code(err), message(err)
+		c.Key, c.NodeID, c.Port = key, -1, -1
+		failed := err
+		if failed == nil {
+			var n meta.Broker
+			if n, failed = b.coordinator(key); failed == nil {
+				c.NodeID, c.Host, c.Port = n.ID, n.Host, n.Port
+			}
+		}
+		c.ErrorCode, c.ErrorMessage = code(failed), message(failed)
+		if version < 4 {
+			resp.NodeID, resp.Host, resp.Port, resp.ErrorCode, resp.ErrorMessage = c.NodeID, c.Host, c.Port, c.ErrorCode, c.ErrorMessage
+			return resp
+		}
 		resp.Coordinators = append(resp.Coordinators, c)
 	}
 	return resp

@@ -2,6 +2,8 @@ package core
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -12,8 +14,9 @@ import (
 // Metadata, key 3, versions 0-13.
 //
 // A topic that doesn't exist is created when client and broker allow it, and the answer waits until it is there: the
-// client gets its leader at once instead of LEADER_NOT_AVAILABLE.
-// Deviations: authorized operations are never computed (there are no ACLs yet); no replica is ever offline.
+// client gets its leader at once instead of LEADER_NOT_AVAILABLE. All is told as this node's image has it, perhaps late.
+// The controller is this node, which can change the metadata as any other can.
+// Deviations: authorized operations are never computed (there are no ACLs yet).
 func handleMetadata(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.MetadataRequest)
 	missing := b.missingTopics(r)
@@ -26,9 +29,15 @@ func handleMetadata(b *Broker, req *Request, done Done) {
 	for name := range missing {
 		names = append(names, name)
 	}
-	create := func(name string, each func(error)) { b.createTopic(name, b.cfg.NumPartitions, nil, req.Now, each) }
+	slices.Sort(names)
+	create := func(name string, each func(error)) {
+		b.createTopic(name, b.cfg.NumPartitions, defaultFactor, nil, req.Now, each)
+	}
 	forAll(names, create, func(name string, err error) {
-		if err != nil && !errors.Is(err, meta.ErrTopicExists) {
+		switch {
+		case errors.Is(err, meta.ErrNoLeader):
+			failed[name] = fmt.Errorf("%w: %w", kerr.LeaderNotAvailable, err) // as clients expect it here
+		case err != nil && !errors.Is(err, meta.ErrTopicExists):
 			failed[name] = err
 		}
 	}, func() { done(b.metadata(r, failed)) })
@@ -55,25 +64,26 @@ func (b *Broker) missingTopics(r *kmsg.MetadataRequest) map[string]struct{} {
 func (b *Broker) metadata(r *kmsg.MetadataRequest, failed map[string]error) *kmsg.MetadataResponse {
 	resp := kmsg.NewPtrMetadataResponse()
 	resp.SetVersion(r.Version)
-	resp.ControllerID = b.cfg.NodeID
+	alive := b.alive()
+	resp.ControllerID = b.controller(alive)
 	id := b.ClusterID()
 	resp.ClusterID = &id
-	me := kmsg.NewMetadataResponseBroker()
-	me.NodeID = b.cfg.NodeID
-	me.Host, me.Port = b.address()
-	if b.cfg.Rack != "" {
-		me.Rack = &b.cfg.Rack
+	isAlive := make(map[int32]bool, len(alive))
+	for _, n := range alive {
+		to := kmsg.NewMetadataResponseBroker()
+		to.NodeID, to.Host, to.Port, to.Rack = n.ID, n.Host, n.Port, optional(n.Rack)
+		resp.Brokers = append(resp.Brokers, to)
+		isAlive[n.ID] = true
 	}
-	resp.Brokers = append(resp.Brokers, me)
 	if asksAllTopics(r) {
 		for _, t := range b.topics.all() {
-			resp.Topics = append(resp.Topics, t.metadata())
+			resp.Topics = append(resp.Topics, t.metadata(isAlive))
 		}
 		return resp
 	}
 	resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(r.Topics))
 	for i := range r.Topics {
-		resp.Topics = append(resp.Topics, b.topicMetadata(&r.Topics[i], failed))
+		resp.Topics = append(resp.Topics, b.topicMetadata(&r.Topics[i], isAlive, failed))
 	}
 	return resp
 }
@@ -87,7 +97,7 @@ func (b *Broker) address() (string, int32) {
 	return host, port
 }
 
-func (b *Broker) topicMetadata(ask *kmsg.MetadataRequestTopic, failed map[string]error) kmsg.MetadataResponseTopic {
+func (b *Broker) topicMetadata(ask *kmsg.MetadataRequestTopic, isAlive map[int32]bool, failed map[string]error) kmsg.MetadataResponseTopic {
 	var t *topic
 	err := errUnknownTopic
 	if ask.Topic != nil {
@@ -98,25 +108,46 @@ func (b *Broker) topicMetadata(ask *kmsg.MetadataRequestTopic, failed map[string
 		err = errUnknownTopicID
 	}
 	if t != nil {
-		return t.metadata()
+		return t.metadata(isAlive)
 	}
 	mt := kmsg.NewMetadataResponseTopic()
 	mt.ErrorCode, mt.Topic, mt.TopicID = code(err), ask.Topic, ask.TopicID
 	return mt
 }
 
-func (t *topic) metadata() kmsg.MetadataResponseTopic {
+func (t *topic) metadata(isAlive map[int32]bool) kmsg.MetadataResponseTopic {
 	mt := kmsg.NewMetadataResponseTopic()
 	mt.Topic, mt.TopicID, mt.IsInternal = &t.Name, t.ID, isInternal(t.Name)
 	mt.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
 	for i := range t.Partitions {
 		from, to := &t.Partitions[i], &mt.Partitions[i]
 		to.Default()
-		to.Partition, to.Leader, to.LeaderEpoch = int32(i), from.Leader, from.LeaderEpoch
-		to.Replicas, to.ISR = from.Replicas, from.ISR
-		if p := t.parts[i]; from.Leader == t.node && (p == nil || p.Err() != nil) {
-			to.ErrorCode = kerr.LeaderNotAvailable.Code
-		}
+		to.Partition, to.LeaderEpoch = int32(i), from.LeaderEpoch
+		to.Replicas, to.ISR, to.OfflineReplicas = from.Replicas, from.ISR, offline(from.Replicas, isAlive)
+		to.Leader, to.ErrorCode = t.leader(i, isAlive)
 	}
 	return mt
+}
+
+// leader is who clients are told to lead a partition, and what keeps them from it.
+func (t *topic) leader(i int, isAlive map[int32]bool) (id int32, errorCode int16) {
+	id = t.Partitions[i].Leader
+	if !isAlive[id] {
+		return meta.NoLeader, kerr.LeaderNotAvailable.Code
+	}
+	if p := t.parts[i]; id == t.node && (p == nil || p.Err() != nil) {
+		return id, kerr.LeaderNotAvailable.Code
+	}
+	return id, 0
+}
+
+// offline is those replicas that are on no broker that is alive.
+func offline(replicas []int32, isAlive map[int32]bool) []int32 {
+	var ids []int32
+	for _, id := range replicas {
+		if !isAlive[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }

@@ -95,7 +95,7 @@ func BenchmarkDurableProducers(b *testing.B) {
 func BenchmarkMetadata(b *testing.B) {
 	broker := start(b, testConfig(b))
 	done := make(chan error, 1)
-	broker.createTopic("wide", 10_000, nil, time.Now(), func(err error) { done <- err })
+	broker.createTopic("wide", 10_000, defaultFactor, nil, time.Now(), func(err error) { done <- err })
 	if err := <-done; err != nil {
 		b.Fatal(err)
 	}

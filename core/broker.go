@@ -31,10 +31,12 @@ type Broker struct {
 	timers *timers
 	groups groups
 	ids    producerIDs
-	budget *budget   // frames of requests
-	heavy  *budget   // large requests until their answers are written (weight.go)
-	light  *budget   // likewise others
-	waits  allowance // fetches that wait
+
+	placements atomic.Uint64 // partitions that this start has placed
+	budget     *budget       // frames of requests
+	heavy      *budget       // large requests until their answers are written (weight.go)
+	light      *budget       // likewise others
+	waits      allowance     // fetches that wait
 
 	sessions *fetchSessions
 	stats    stats
@@ -86,12 +88,11 @@ func Open(cfg Config) (*Broker, error) {
 	b.heavy.isFair = true
 	b.stats.init(b.table)
 	b.topics.init()
+	b.groups.init(b)
 	if err := b.openMeta(); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	if err := b.openGroups(); err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
+	b.openGroups()
 	return b, nil
 }
 
@@ -102,6 +103,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopStore()
+	b.groups.isDriven.Store(true)
 	g.Go(func() error { return b.store.Run(storeCtx) })
 	g.Go(func() error { return b.loadGroups(ctx) })
 	g.Go(func() error {

@@ -43,14 +43,15 @@ func isInternal(name string) bool {
 // offsetsTopic holds the groups' offsets and states.
 const offsetsTopic = "__consumer_offsets"
 
-// createTopic creates a topic with all its partitions on this node. done is called once, when the topic is served or
-// has failed; with meta.ErrTopicExists when it was there already.
-func (b *Broker) createTopic(name string, partitions int32, configs map[string]string, now time.Time, done func(error)) {
+// createTopic creates a topic with so many replicas of each partition (defaultFactor: the broker's default). done is called once, when this
+// node's image has the topic or it has failed; with meta.ErrTopicExists when it was there already.
+func (b *Broker) createTopic(name string, partitions int32, factor int16, configs map[string]string, now time.Time, done func(error)) {
 	if b.topics.byName(name) != nil {
 		done(fmt.Errorf("topic %q: %w", name, meta.ErrTopicExists))
 		return
 	}
-	if err := b.checkCount(int(partitions)); err != nil {
+	replicas, err := b.placed(name, int(partitions), factor)
+	if err != nil {
 		done(err)
 		return
 	}
@@ -59,27 +60,8 @@ func (b *Broker) createTopic(name string, partitions int32, configs map[string]s
 		done(err)
 		return
 	}
-	replicas := make([][]int32, partitions)
-	all := []int32{b.cfg.NodeID}
-	for i := range replicas {
-		replicas[i] = all
-	}
 	c := meta.CreateTopic{ID: id, Name: name, Replicas: replicas, Configs: configs}
 	b.propose(meta.Command{CreateTopic: &c}, now, func(_ meta.Result, err error) { done(err) })
-}
-
-// checkCount reports a number of new partitions that isn't positive or that the node has no room for.
-func (b *Broker) checkCount(partitions int) error {
-	if partitions < 1 {
-		return fmt.Errorf("%d partitions: %w", partitions, kerr.InvalidPartitions)
-	}
-	var have int
-	b.meta.View(func(img *meta.Image) { have = img.PartitionCount() })
-	if partitions > b.cfg.MaxPartitions-have {
-		return fmt.Errorf("%d partitions more than the %d there are: this node is configured for %d: %w",
-			partitions, have, b.cfg.MaxPartitions, kerr.PolicyViolation)
-	}
-	return nil
 }
 
 // forAll starts one call per name, gives each result to each, one at a time, and calls done after the last.

@@ -28,7 +28,7 @@ func TestAFailedDiskEndsTheBroker(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(t.Context()) }()
 	created := make(chan error, 1)
-	b.createTopic("t", 1, nil, time.Now(), func(err error) { created <- err })
+	b.createTopic("t", 1, defaultFactor, nil, time.Now(), func(err error) { created <- err })
 	if err := <-created; err != nil {
 		t.Fatal(err)
 	}

@@ -2,18 +2,17 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirlog/weir/core/coord"
-	"github.com/weirlog/weir/core/record"
+	"github.com/weirlog/weir/core/meta"
 	"github.com/weirlog/weir/core/replica"
 )
 
@@ -28,12 +27,18 @@ const (
 	connectGroups = "connect-"
 )
 
-// groups is the broker's side of core/coord: one shard for each partition of __consumer_offsets, which feeds its
-// coordinator requests, time and durability, and performs what it asks for.
+// groups is the broker's side of core/coord: one shard for each partition of __consumer_offsets that this node leads, which feeds its
+// coordinator requests, time and durability, and performs what it asks for. A shard's life is one leader epoch: it waits until all that
+// leaders before it acknowledged is on the whole in-sync set, reads it, serves, and ends when another epoch begins or another node leads.
 type groups struct {
+	b        *Broker
+	absent   *shard        // answers NOT_COORDINATOR for groups that are coordinated elsewhere
+	wake     chan struct{} // capacity 1: there is something to load
+	isDriven atomic.Bool   // Run loads; else Step does
+
 	mu     sync.Mutex
-	shards []*shard // empty until the topic is there; then fixed
-	absent *shard   // answers NOT_COORDINATOR for as long as there are no shards
+	shards []*shard // by partition, nil where this node doesn't lead; empty until the topic is there
+	loads  []*shard // those that wait to be read: at most one for each partition
 
 	snapshotRecords int // coord.Config's; 0 = its default, tests make it small
 }
@@ -55,85 +60,134 @@ func groupAPIs() []api {
 	}
 }
 
-// openGroups is called at the end of Open, when the partitions are there and nothing is served yet.
-func (b *Broker) openGroups() error {
-	b.groups.absent = b.newShard(nil)
-	b.groups.absent.coord.Close(kerr.NotCoordinator.Code)
-	if t := b.topics.byName(offsetsTopic); t != nil {
-		b.groups.attach(b, t)
-	}
+func (g *groups) init(b *Broker) {
+	g.b, g.wake = b, make(chan struct{}, 1)
+	g.absent = b.newShard(nil, -1)
+	g.absent.coord.Close(kerr.NotCoordinator.Code)
+}
+
+// openGroups loads groups before anything is served, but what would take long. It is called at the end of Open.
+func (b *Broker) openGroups() {
 	var left int64 = loadAtOpen
-	for _, s := range b.groups.all() {
-		left -= s.part.HighWatermark() - s.part.Log().StartOffset()
-		if left < 0 {
-			return nil
+	for s := b.groups.nextLoad(); s != nil; s = b.groups.nextLoad() {
+		if left -= s.part.HighWatermark() - s.part.Log().StartOffset(); left < 0 {
+			b.groups.loadLater(s)
+			return
 		}
 		s.load(func() error { return nil })
 	}
-	return nil
 }
 
-// loadGroups loads the shards that Open has left.
+// loadGroups loads the shards that Open has left, and those that this node comes to lead, until ctx ends.
 func (b *Broker) loadGroups(ctx context.Context) error {
-	for _, s := range b.groups.all() {
-		s.load(ctx.Err)
+	for {
+		b.groups.loadAll(ctx.Err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.groups.wake:
+		}
 	}
-	return nil
 }
 
 // closeGroups answers every request that waits in a group.
 func (b *Broker) closeGroups() {
 	for _, s := range b.groups.all() {
-		s.post(func(c *coord.Coordinator) coord.Effects { return c.Close(kerr.NotCoordinator.Code) })
+		s.end(func() {})
 	}
 }
 
-// ensureGroups calls done when the group offsets topic is there and its shards serve.
+// ensureGroups calls done when the group offsets topic is there.
 func (b *Broker) ensureGroups(now time.Time, done func(error)) {
-	if len(b.groups.all()) > 0 {
-		done(nil)
-		return
-	}
 	configs := map[string]string{
 		"cleanup.policy": "compact", "segment.bytes": "104857600", "max.message.bytes": offsetsMaxMessageBytes,
 	}
-	b.ensureTopic(offsetsTopic, b.cfg.OffsetsTopicPartitions, configs, now, func(t *topic, err error) {
-		if err == nil {
-			b.groups.attach(b, t)
-		}
-		done(err)
-	})
+	b.ensureTopic(offsetsTopic, b.cfg.OffsetsTopicPartitions, b.cfg.OffsetsReplicationFactor, configs, now, func(_ *topic, err error) { done(err) })
 }
 
-// attach makes the shards of the topic, once. Those without records serve at once.
-func (g *groups) attach(b *Broker, t *topic) {
+// coordinator is the broker that coordinates a group.
+func (b *Broker) coordinator(group string) (meta.Broker, error) {
+	t := b.topics.byName(offsetsTopic)
+	if t == nil {
+		return meta.Broker{}, fmt.Errorf("there is no topic %s: %w", offsetsTopic, kerr.CoordinatorNotAvailable)
+	}
+	index := coord.Partition(group, int32(len(t.Partitions)))
+	leader, _ := t.currentLeader(index)
+	n, ok := b.endpoint(leader)
+	if !ok {
+		return n, fmt.Errorf("nobody leads %s-%d: %w", offsetsTopic, index, kerr.CoordinatorNotAvailable)
+	}
+	return n, nil
+}
+
+// assigned begins and ends coordinators as the offsets topic's partitions are led here or not. It is called for each change of the topic, in
+// order, after its partitions' Assign.
+func (g *groups) assigned(t *topic) {
+	for i, p := range t.parts {
+		var a replica.Assignment
+		if p != nil {
+			a, _ = p.Assigned()
+		}
+		if p == nil || a.Leader != t.node {
+			g.put(i, nil)
+		} else if s := g.at(i); s == nil || s.epoch != a.LeaderEpoch {
+			g.put(i, g.b.newShard(p, a.LeaderEpoch))
+		}
+	}
+}
+
+func (g *groups) at(i int) *shard {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.shards) > 0 {
-		return
+	if i >= len(g.shards) {
+		return nil
 	}
-	for _, p := range t.local() {
-		s := b.newShard(p)
-		if p.HighWatermark() == p.Log().StartOffset() {
-			s.load(func() error { return nil })
-		}
-		g.shards = append(g.shards, s)
-	}
+	return g.shards[i]
 }
 
+// put makes next the shard of a partition. It begins when the one before it has ended: what that one appends last must not be left out.
+func (g *groups) put(i int, next *shard) {
+	g.mu.Lock()
+	for len(g.shards) <= i {
+		g.shards = append(g.shards, nil)
+	}
+	before := g.shards[i]
+	g.shards[i] = next
+	g.loads = slices.DeleteFunc(g.loads, func(s *shard) bool { return s == before })
+	g.mu.Unlock()
+	begin := func() {
+		if next != nil {
+			next.begin()
+		}
+	}
+	if before == nil {
+		begin()
+		return
+	}
+	before.end(begin)
+}
+
+// all is every shard that there is.
 func (g *groups) all() []*shard {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.shards
+	return slices.DeleteFunc(slices.Clone(g.shards), func(s *shard) bool { return s == nil })
 }
 
 // of is the shard that coordinates the group.
 func (g *groups) of(group string) *shard {
-	shards := g.all()
-	if len(shards) == 0 {
+	if g.b.refusal() != nil {
 		return g.absent
 	}
-	return shards[coord.Partition(group, int32(len(shards)))]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.shards) == 0 {
+		return g.absent
+	}
+	if s := g.shards[coord.Partition(group, int32(len(g.shards)))]; s != nil {
+		return s
+	}
+	return g.absent
 }
 
 // topicDeleted forgets the offsets of a topic that is gone.
@@ -143,33 +197,55 @@ func (g *groups) topicDeleted(name string, now time.Time) {
 	}
 }
 
-// shard drives one coordinator. Whoever posts a step while none runs becomes the runner and performs all steps until
-// none is left: steps and effects never overlap, no lock is held while they run, and nobody waits for another.
-type shard struct {
-	b    *Broker
-	part *replica.Partition
-
-	mu    sync.Mutex
-	queue []step // bounded by the requests in flight and the batches that they append
-	busy  bool
-
-	loading atomic.Bool // set by the one who loads
-
-	// What follows is the runner's.
-	coord    *coord.Coordinator
-	lastID   uint64
-	waiting  map[uint64]func(kmsg.Response)
-	timer    *timer
-	deadline time.Time
-	snapshot uint64 // the last snapshot that is durable, and where it begins
-	begins   int64
+// loadLater has a shard loaded where that may block: by Run, or, for those who step a broker themselves, by Step.
+func (g *groups) loadLater(s *shard) {
+	g.mu.Lock()
+	if !slices.Contains(g.shards, s) {
+		g.mu.Unlock()
+		return // it has ended meanwhile
+	}
+	g.loads = append(g.loads, s)
+	g.mu.Unlock()
+	if g.isDriven.Load() {
+		g.wakeLoader()
+		return
+	}
+	g.b.timers.at(g.b.cfg.Now(), func(time.Time) {
+		if g.isDriven.Load() {
+			g.wakeLoader()
+		} else {
+			g.loadAll(func() error { return nil })
+		}
+	})
 }
 
-// step is one call of the coordinator.
-type step func(c *coord.Coordinator) coord.Effects
+func (g *groups) wakeLoader() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
 
-func (b *Broker) newShard(p *replica.Partition) *shard {
-	return &shard{b: b, part: p, coord: coord.New(b.coordConfig()), waiting: make(map[uint64]func(kmsg.Response))}
+// nextLoad takes the next shard to load, nil if there is none.
+func (g *groups) nextLoad() *shard {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.loads) == 0 {
+		return nil
+	}
+	s := g.loads[0]
+	g.loads = slices.Delete(g.loads, 0, 1)
+	return s
+}
+
+func (g *groups) loadAll(stop func() error) {
+	for stop() == nil {
+		s := g.nextLoad()
+		if s == nil {
+			return
+		}
+		s.load(stop)
+	}
 }
 
 func (b *Broker) coordConfig() coord.Config {
@@ -182,125 +258,6 @@ func (b *Broker) coordConfig() coord.Config {
 		OffsetRetention:  b.cfg.OffsetsRetention,
 		SnapshotRecords:  b.groups.snapshotRecords,
 		Keep:             func(group string) bool { return strings.HasPrefix(group, connectGroups) },
-	}
-}
-
-// load reads the partition and lets the coordinator serve; only the first call does. It blocks on the disk. A record
-// that can't be read is logged and left out, a partition that can't be read leaves its groups without coordinator.
-func (s *shard) load(stop func() error) {
-	if !s.loading.CompareAndSwap(false, true) {
-		return
-	}
-	fresh := coord.New(s.b.coordConfig())
-	bad := 0
-	err := s.b.scanRecords(s.part, func(at int64, key, value []byte) error {
-		if err := fresh.Replay(key, value); err != nil {
-			if bad++; bad == 1 {
-				s.b.log.Warn("unreadable record of a group is left out", "partition", s.part.Index, "offset", at, "error", err)
-			}
-		}
-		return stop()
-	})
-	if stop() != nil {
-		return
-	}
-	if err != nil {
-		s.b.log.Error("groups can't be loaded; their clients wait until the next start", "partition", s.part.Index, "error", err)
-		s.post(func(c *coord.Coordinator) coord.Effects { return c.Close(kerr.CoordinatorNotAvailable.Code) })
-		return
-	}
-	if bad > 1 {
-		s.b.log.Warn("unreadable records of groups were left out", "partition", s.part.Index, "count", bad)
-	}
-	s.post(func(*coord.Coordinator) coord.Effects {
-		s.coord = fresh
-		return fresh.Loaded(s.b.cfg.Now())
-	})
-}
-
-// handle gives the coordinator one request of one group.
-func (s *shard) handle(req *Request, body kmsg.Request, random string, done func(kmsg.Response)) {
-	s.post(func(c *coord.Coordinator) coord.Effects {
-		return c.Handle(coord.Request{
-			ID: s.wait(done), ClientID: req.ClientID, ClientHost: "/" + req.ClientHost, Random: random, Body: body,
-		}, req.Now)
-	})
-}
-
-// ask calls look with the coordinator, which it may read and not change.
-func (s *shard) ask(look func(c *coord.Coordinator)) {
-	s.post(func(c *coord.Coordinator) coord.Effects {
-		look(c)
-		return coord.Effects{}
-	})
-}
-
-// wait keeps done until the coordinator answers the id.
-func (s *shard) wait(done func(kmsg.Response)) uint64 {
-	s.lastID++
-	s.waiting[s.lastID] = done
-	return s.lastID
-}
-
-// post queues a step and, if no one does so, runs the queue.
-func (s *shard) post(next step) {
-	s.mu.Lock()
-	s.queue = append(s.queue, next)
-	if s.busy {
-		s.mu.Unlock()
-		return
-	}
-	s.busy = true
-	for len(s.queue) > 0 {
-		next := s.queue[0]
-		s.queue[0] = nil
-		s.queue = s.queue[1:]
-		s.mu.Unlock()
-		s.perform(next(s.coord))
-		s.mu.Lock()
-	}
-	s.queue, s.busy = nil, false
-	s.mu.Unlock()
-}
-
-func (s *shard) perform(eff coord.Effects) {
-	for _, batch := range eff.Batches {
-		records := make([]record.Record, len(batch.Records))
-		for i, r := range batch.Records {
-			records[i] = record.Record{Key: r.Key, Value: r.Value}
-		}
-		s.b.appendRecords(s.part, records, s.b.cfg.Now(), func(base int64, err error) { s.appended(batch, base, err) })
-	}
-	for _, a := range eff.Answers {
-		done := s.waiting[a.ID]
-		delete(s.waiting, a.ID)
-		done(a.Body)
-	}
-	s.trim(eff.Trim)
-	s.arm(eff.Deadline)
-}
-
-// appended reports a batch's fate.
-func (s *shard) appended(batch coord.Batch, base int64, err error) {
-	if err != nil && !errors.Is(err, errClosing) {
-		s.b.log.Warn("a group's change can't be stored", "partition", s.part.Index, "error", err)
-	}
-	s.post(func(c *coord.Coordinator) coord.Effects {
-		if batch.Snapshot && err == nil {
-			s.snapshot, s.begins = batch.ID, base
-		}
-		return c.Appended(batch.ID, groupCode(err), s.b.cfg.Now())
-	})
-}
-
-// trim lets the log begin at a snapshot. What is before it says nothing that the snapshot doesn't, so a failure, or a
-// crash before it is durable, costs space and time at the next start only.
-func (s *shard) trim(snapshot uint64) {
-	if snapshot == 0 || snapshot != s.snapshot {
-		return
-	}
-	if _, err := s.part.Log().AdvanceStart(s.begins); err != nil {
-		s.b.log.Warn("the log of groups can't be trimmed", "partition", s.part.Index, "error", err)
 	}
 }
 
@@ -319,28 +276,6 @@ func groupCode(err error) int16 {
 	default:
 		return kerr.CoordinatorNotAvailable.Code
 	}
-}
-
-// arm sees to it that Tick is called at the deadline. An earlier timer is left alone: its Tick finds nothing due and
-// arms the next.
-func (s *shard) arm(deadline time.Time) {
-	if deadline.IsZero() || (s.timer != nil && !deadline.Before(s.deadline)) {
-		return
-	}
-	if s.timer != nil {
-		s.b.timers.stop(s.timer)
-	}
-	s.deadline = deadline
-	var armed *timer
-	armed = s.b.timers.at(deadline, func(now time.Time) {
-		s.post(func(c *coord.Coordinator) coord.Effects {
-			if s.timer == armed {
-				s.timer = nil
-			}
-			return c.Tick(now)
-		})
-	})
-	s.timer = armed
 }
 
 // gather returns a func that calls done when it has been called n times; with n 0, done is called at once.

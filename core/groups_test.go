@@ -504,7 +504,7 @@ func checkGroupAnswer(t *testing.T, v int16, resp kmsg.Response) {
 	}
 }
 
-// TestGroupsLoading shows a shard between attach and load.
+// TestGroupsLoading shows a shard that has begun and isn't loaded yet.
 func TestGroupsLoading(t *testing.T) {
 	b := start(t, testConfig(t))
 	adm := seed(t, b, "t", 1, 1)
@@ -514,10 +514,12 @@ func TestGroupsLoading(t *testing.T) {
 	if err := adm.CommitAllOffsets(ctx, "g", offsets); err != nil {
 		t.Fatal(err)
 	}
+	part := int(coord.Partition("g", b.cfg.OffsetsTopicPartitions))
+	before := b.groups.at(part)
+	next := b.newShard(before.part, before.epoch)
 	b.groups.mu.Lock()
-	b.groups.shards = nil
+	b.groups.shards[part] = next
 	b.groups.mu.Unlock()
-	b.groups.attach(b.Broker, b.topics.byName(offsetsTopic))
 	fetch := func() kmsg.OffsetFetchResponseGroup {
 		ask := kmsg.NewOffsetFetchRequestGroup()
 		ask.Group = "g"
@@ -528,9 +530,7 @@ func TestGroupsLoading(t *testing.T) {
 	if got := fetch(); got.ErrorCode != kerr.CoordinatorLoadInProgress.Code {
 		t.Errorf("before loading: %+v", got)
 	}
-	if err := b.loadGroups(ctx); err != nil {
-		t.Fatal(err)
-	}
+	next.load(ctx.Err)
 	if got := fetch(); got.ErrorCode != 0 || len(got.Topics) != 1 || got.Topics[0].Partitions[0].Offset != 1 {
 		t.Errorf("after loading: %+v", got)
 	}

@@ -12,12 +12,12 @@ import (
 // What follows is how the broker itself uses partitions (coordinators do): the same partitions, without the wire.
 
 // ensureTopic calls done with the topic, creating it first if it isn't there. done may run before it returns.
-func (b *Broker) ensureTopic(name string, partitions int32, configs map[string]string, now time.Time, done func(*topic, error)) {
+func (b *Broker) ensureTopic(name string, partitions int32, factor int16, configs map[string]string, now time.Time, done func(*topic, error)) {
 	if t := b.topics.byName(name); t != nil {
 		done(t, nil)
 		return
 	}
-	b.createTopic(name, partitions, configs, now, func(err error) {
+	b.createTopic(name, partitions, factor, configs, now, func(err error) {
 		t := b.topics.byName(name)
 		if t == nil && err == nil {
 			err = errUnknownTopic
@@ -30,15 +30,19 @@ func (b *Broker) ensureTopic(name string, partitions int32, configs map[string]s
 }
 
 // appendRecords appends records as one batch. done is called exactly once, perhaps before appendRecords returns: with
-// the first record's offset when the batch is acknowledged as acks=all would be (durable, below the high watermark),
+// the first record's offset when the batch is acknowledged as acks=all would be (durable on the whole in-sync set, below the high watermark),
 // else with the reason. Records need a key where the topic is compacted.
 func (b *Broker) appendRecords(p *replica.Partition, records []record.Record, now time.Time, done func(baseOffset int64, err error)) {
 	if !b.registered.Load() {
 		done(-1, errNotRegistered)
 		return
 	}
+	minISR := 1
+	if t := b.topics.byName(p.Topic); t != nil {
+		minISR = t.configs.minISR
+	}
 	batch := record.AppendBatch(nil, records, now)
-	err := p.Append(batch, replica.AcksAll, 1, now, func(app storage.Appended, err error) { done(app.BaseOffset, err) })
+	err := p.Append(batch, replica.AcksAll, minISR, now, func(app storage.Appended, err error) { done(app.BaseOffset, err) })
 	if err != nil {
 		done(-1, fmt.Errorf("append to %s-%d: %w", p.Topic, p.Index, err))
 	}

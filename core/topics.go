@@ -222,6 +222,9 @@ func (b *Broker) syncTopic(mt *meta.Topic) error {
 			p.Assign(assignment(&mt.Partitions[i]), now)
 		}
 	}
+	if mt.Name == offsetsTopic {
+		b.groups.assigned(t)
+	}
 	return failed
 }
 

@@ -1,0 +1,104 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/weirlog/weir/core/meta"
+	"github.com/weirlog/weir/core/replica"
+)
+
+// What follows is what the image says of brokers, as clients may know it. All of it may be asked from anywhere, under meta's lock too.
+
+// nodes is every broker that has registered, by id. A node that nobody knows yet knows at least itself.
+func (b *Broker) nodes() []meta.Broker {
+	var all []meta.Broker
+	b.meta.View(func(img *meta.Image) { all = img.Brokers() })
+	if len(all) == 0 {
+		all = append(all, meta.Broker{ID: b.cfg.NodeID, Rack: b.cfg.Rack})
+	}
+	for i := range all {
+		b.locate(&all[i])
+	}
+	return all
+}
+
+// locate gives this node the address that it serves: what it registered with may be older, or none.
+func (b *Broker) locate(n *meta.Broker) {
+	if n.ID != b.cfg.NodeID {
+		return
+	}
+	if host, port := b.address(); host != "" {
+		n.Host, n.Port = host, port
+	}
+}
+
+// alive is the brokers that clients are told of: those that may serve something.
+func (b *Broker) alive() []meta.Broker {
+	return slices.DeleteFunc(b.nodes(), func(n meta.Broker) bool {
+		return n.State == meta.BrokerFenced || n.Host == "" && n.ID != b.cfg.NodeID
+	})
+}
+
+// active says that a broker may lead and be in sync.
+func (b *Broker) active(id int32) bool {
+	var is bool
+	b.meta.View(func(img *meta.Image) {
+		n, ok := img.Broker(id)
+		is = ok && n.State == meta.BrokerActive
+	})
+	return is
+}
+
+// endpoint is where clients reach a broker; false for one that is unknown or not alive.
+func (b *Broker) endpoint(id int32) (meta.Broker, bool) {
+	var n meta.Broker
+	var ok bool
+	b.meta.View(func(img *meta.Image) { n, ok = img.Broker(id) })
+	if !ok || n.State == meta.BrokerFenced {
+		return meta.Broker{}, false
+	}
+	b.locate(&n)
+	return n, n.Host != "" || id == b.cfg.NodeID
+}
+
+// currentLeader is who leads a partition, and in which epoch, as far as this node knows; -1 for both if it doesn't know.
+func (t *topic) currentLeader(index int32) (id, epoch int32) {
+	if t == nil || index < 0 || int(index) >= len(t.Partitions) {
+		return meta.NoLeader, -1
+	}
+	p := &t.Partitions[index]
+	return p.Leader, p.LeaderEpoch
+}
+
+// controller is the broker that clients send changes of the metadata to. Each can propose them, so it is this one, if clients know it.
+func (b *Broker) controller(alive []meta.Broker) int32 {
+	isSelf := func(n meta.Broker) bool { return n.ID == b.cfg.NodeID }
+	switch {
+	case slices.ContainsFunc(alive, isSelf) && b.refusal() == nil:
+		return b.cfg.NodeID
+	case len(alive) == 0:
+		return meta.NoLeader
+	}
+	for _, n := range alive {
+		if !isSelf(n) {
+			return n.ID
+		}
+	}
+	return alive[0].ID
+}
+
+// refusal is why nothing is served to clients now, nil if it is.
+func (b *Broker) refusal() error {
+	if b.peers == nil || b.registered.Load() {
+		return nil
+	}
+	return replica.ErrNotLeader
+}
+
+// optional is s, nil if it is empty.
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

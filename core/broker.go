@@ -42,6 +42,8 @@ type Broker struct {
 	stats    stats
 
 	peers      Peers        // nil: there are none
+	tcp        *tcpPeers    // these, if they are over TCP
+	attached   attachments
 	generation atomic.Int64 // of this start as it was registered, Kafka's broker epoch; 0 before
 	registered atomic.Bool  // this start is in the metadata: appends are taken
 	failures   seldom       // errors of storage that clients meet
@@ -51,6 +53,7 @@ type Broker struct {
 
 	mu        sync.Mutex
 	conns     map[*conn]struct{}
+	peerConns int // of these
 	listeners map[net.Listener]struct{}
 	closing   bool
 	ended     chan struct{}  // closed with closing
@@ -74,7 +77,7 @@ func Open(cfg Config) (*Broker, error) {
 	}
 	b := &Broker{
 		cfg: cfg, log: logger, store: store, peers: cfg.Peers,
-		table:     newTable(apis()),
+		table:     newTable(apis(), peerAPIs()...),
 		timers:    newTimers(),
 		budget:    newBudget(cfg.MemoryBytes),
 		heavy:     newBudget(cfg.MemoryBytes / heavyShare),
@@ -86,6 +89,9 @@ func Open(cfg Config) (*Broker, error) {
 		ended:     make(chan struct{}),
 	}
 	b.heavy.isFair = true
+	if err := b.openPeers(); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
 	b.stats.init(b.table)
 	b.topics.init()
 	b.groups.init(b)
@@ -177,7 +183,7 @@ func (b *Broker) Close() error {
 	return nil
 }
 
-// disconnect closes listeners and connections and waits until their goroutines are gone.
+// disconnect closes listeners and connections, those to peers too, and waits until their goroutines are gone.
 func (b *Broker) disconnect() {
 	b.mu.Lock()
 	if !b.closing {
@@ -191,6 +197,9 @@ func (b *Broker) disconnect() {
 		c.close(errClosing)
 	}
 	b.mu.Unlock()
+	if b.tcp != nil {
+		b.tcp.close()
+	}
 	b.serving.Wait()
 }
 

@@ -2,6 +2,7 @@ package core
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -36,7 +38,11 @@ type conn struct {
 	nc   net.Conn
 	host string
 
-	software string // written and read by the reader only
+	software   string        // written and read by the reader only, as the next three
+	peer       *attachedPeer // nil: a client's
+	attaching  attachServer
+	mustAttach bool         // there is no room for another client
+	lastRead   atomic.Int64 // when the newest frame came, in Unix nanoseconds
 
 	mu      sync.Mutex
 	cond    sync.Cond // slots' head became ready, room appeared, or closed
@@ -58,6 +64,7 @@ type slot struct {
 	waiting int64  // of Broker.waits
 	cancel  func() // answers a request that waits
 	refused bool   // it was not allowed to wait; of the reader
+	isPeers bool   // its answer is granted what it wants
 }
 
 // run reads on this goroutine, writes on another, and takes the connection off the broker when both are gone.
@@ -71,8 +78,12 @@ func (c *conn) run() {
 	c.close(c.read()) // a client that has gone wants no answers
 	<-written
 	c.drain()
+	c.b.attached.remove(c)
 	c.b.mu.Lock()
 	delete(c.b.conns, c)
+	if c.peer != nil {
+		c.b.peerConns--
+	}
 	c.b.mu.Unlock()
 }
 
@@ -106,39 +117,56 @@ func (c *conn) read() error {
 
 // readFrame reads one frame into memory that the budget has admitted. The frame is the caller's to release.
 func (c *conn) readFrame(br *bufio.Reader) (frame, error) {
-	if err := c.nc.SetReadDeadline(time.Now().Add(c.b.cfg.MaxIdle)); err != nil {
+	if err := c.nc.SetReadDeadline(c.readDeadline(time.Now())); err != nil {
 		return frame{}, err
 	}
 	n, charge, err := c.admit(br)
-	if errors.Is(err, errFrameSize) {
-		c.b.stats.malformed.Add(1)
-		c.b.rejects.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "connection closed: malformed frame", "peer", c.host, "software", c.software, "error", err)
-	}
 	if err != nil {
+		c.turnedAway(err)
 		return frame{}, err
 	}
 	var incoming *claim
-	if n > br.Buffered() {
-		incoming = c.newClaim(stallGrace)
-	}
-	if err := c.b.budget.acquire(charge, incoming, c.isClosed); err != nil {
-		return frame{}, err
+	if charge > 0 {
+		if n > br.Buffered() {
+			incoming = c.newClaim(stallGrace)
+		}
+		if err := c.b.budget.acquire(charge, incoming, c.isClosed); err != nil {
+			return frame{}, err
+		}
 	}
 	f := frame{bytes: c.b.budget.get(n), charge: charge}
-	if incoming == nil {
+	if n <= br.Buffered() {
 		_, err = io.ReadFull(br, f.bytes)
 	} else {
 		err = c.readBody(br, f.bytes, incoming)
+	}
+	if incoming != nil {
 		incoming.settle()
 	}
 	if err != nil {
 		return frame{}, c.giveUp(f, err)
 	}
+	c.lastRead.Store(time.Now().UnixNano())
 	c.b.stats.bytesIn.Add(int64(n) + sizeBytes)
 	return f, nil
 }
 
-// readBody fills a frame, giving the client bodyDeadline for each part of it.
+// turnedAway tells of a frame that isn't read.
+func (c *conn) turnedAway(err error) {
+	msg := "connection closed: malformed frame"
+	switch {
+	case errors.Is(err, errFull):
+		c.b.stats.refused.Add(1)
+		msg = "connection refused"
+	case errors.Is(err, errFrameSize), errors.Is(err, errNotAttached), errors.Is(err, errPeerKey):
+		c.b.stats.malformed.Add(1)
+	default:
+		return // it ended
+	}
+	c.b.rejects.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), msg, "peer", c.host, "software", c.software, "error", err)
+}
+
+// readBody fills a frame, giving the client bodyDeadline for each part of it. incoming is nil for what isn't charged.
 func (c *conn) readBody(br *bufio.Reader, body []byte, incoming *claim) error {
 	for len(body) > 0 {
 		if err := c.nc.SetReadDeadline(time.Now().Add(bodyDeadline)); err != nil {
@@ -149,7 +177,9 @@ func (c *conn) readBody(br *bufio.Reader, body []byte, incoming *claim) error {
 			if part, body = part[n:], body[n:]; err != nil && len(body) > 0 {
 				return err
 			}
-			incoming.moved.Add(int64(n))
+			if incoming != nil {
+				incoming.moved.Add(int64(n))
+			}
 		}
 	}
 	return nil
@@ -163,23 +193,44 @@ func (c *conn) newClaim(grace time.Duration) *claim {
 	}}
 }
 
-// admit takes a frame's size off br and looks at its key.
+// admit takes a frame's size off br and looks at its key. The charge is 0 for peers only.
 func (c *conn) admit(br *bufio.Reader) (sizeOfRest int, charge int64, err error) {
 	start, err := br.Peek(sizeBytes)
 	if err != nil {
 		return 0, 0, err
 	}
-	n, err := frameSize([sizeBytes]byte(start), c.b.cfg.MaxRequestBytes)
-	if err != nil {
-		return 0, 0, err
+	size := [sizeBytes]byte(start)
+	if c.peer == nil { // a size that makes no sense is refused without waiting for more
+		if _, err := frameSize(size, max(c.b.cfg.MaxRequestBytes, maxAttachBytes)); err != nil {
+			return 0, 0, err
+		}
 	}
 	if start, err = br.Peek(sizeBytes + keyBytes); err != nil {
 		return 0, 0, err
 	}
-	if charge, err = admission(n, [keyBytes]byte(start[sizeBytes:]), c.b.budget.limit); err != nil {
+	key := [keyBytes]byte(start[sizeBytes:])
+	n, charge, err := c.admitKey(size, key)
+	if err != nil {
 		return 0, 0, err
 	}
 	_, err = br.Discard(sizeBytes)
+	return n, charge, err
+}
+
+func (c *conn) admitKey(size [sizeBytes]byte, key [keyBytes]byte) (sizeOfRest int, charge int64, err error) {
+	limit, err := c.mayAsk(int16(binary.BigEndian.Uint16(key[:])))
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case limit > 0:
+		n, err := frameSize(size, int32(limit))
+		return n, 0, err
+	}
+	n, err := frameSize(size, c.b.cfg.MaxRequestBytes)
+	if err != nil {
+		return 0, 0, err
+	}
+	charge, err = admission(n, key, c.b.budget.limit)
 	return n, charge, err
 }
 
@@ -198,7 +249,13 @@ func (c *conn) isClosed() bool {
 func (c *conn) serve(f frame) error {
 	h, err := parseHeader(f.bytes)
 	var req *Request
-	if err == nil {
+	switch {
+	case err != nil:
+	case h.key == keyAttachPeer:
+		err = c.attachPeer(h)
+		c.b.budget.put(f, true)
+		return err
+	default:
 		req, _, err = c.b.table.decode(h)
 	}
 	if err != nil {
@@ -212,6 +269,9 @@ func (c *conn) serve(f frame) error {
 		c.software = v.ClientSoftwareName + "/" + v.ClientSoftwareVersion
 	}
 	req.Software = c.software
+	if c.peer != nil {
+		return c.servePeer(f, req)
+	}
 	s := &slot{correlationID: h.correlationID, bytes: len(f.bytes)}
 	if err := c.charge(s, req); err != nil {
 		return c.giveUp(f, err)
@@ -284,6 +344,7 @@ func (c *conn) write() {
 		}
 		if s != nil && s.resp != nil {
 			if _, ok := s.resp.(hangUp); ok {
+				_ = c.flush(&o) // what was answered before it
 				c.close(errClosing)
 				return
 			}
@@ -313,9 +374,11 @@ func (c *conn) encode(o *output, s *slot) {
 		s.resp = nil
 		return
 	}
-	granted := c.b.grantFetch(f.wants())
-	o.granted += granted
-	f.maxBytes = min(f.maxBytes, int32(granted))
+	if !s.isPeers { // its handler has bounded what a replica gets
+		granted := c.b.grantFetch(f.wants())
+		o.granted += granted
+		f.maxBytes = min(f.maxBytes, int32(granted))
+	}
 	f.appendFrame(o, s.correlationID)
 	s.resp = nil
 }

@@ -77,6 +77,13 @@ func codes() []codeRow {
 		{meta.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 		{meta.ErrFailed, kerr.KafkaStorageError},
 		{meta.ErrNoLeader, kerr.RequestTimedOut}, // retriable: it may have been made
+		{errPeerSecret, kerr.SaslAuthenticationFailed},
+		{errNoSecret, kerr.ClusterAuthorizationFailed},
+		{errPeerCluster, kerr.InconsistentClusterID},
+		{errPeerID, kerr.DuplicateBrokerRegistration},
+		{errPeerOther, kerr.BrokerIDNotRegistered},
+		{errAttach, kerr.InvalidRequest},
+		{errPrivateBody, kerr.InvalidRequest},
 		{errUnknownConfig, kerr.InvalidConfig},
 		{errConfigValue, kerr.InvalidConfig},
 		{meta.ErrTooLarge, kerr.PolicyViolation},

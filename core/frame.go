@@ -126,7 +126,7 @@ func (t *table) decode(h header) (*Request, *api, error) {
 		}
 		return nil, nil, fmt.Errorf("%w: key %d version %d, served are %d to %d", errVersion, h.key, h.version, row.oldest, row.max)
 	}
-	body := kmsg.RequestForKey(h.key)
+	body := requestForKey(h.key)
 	body.SetVersion(h.version)
 	rest := h.body
 	if body.IsFlexible() {
@@ -152,6 +152,14 @@ func (t *table) decode(h header) (*Request, *api, error) {
 	return req, row, nil
 }
 
+// requestForKey is an empty request of a key that is in the dispatch table.
+func requestForKey(key int16) kmsg.Request {
+	if key >= firstPrivateKey {
+		return &privateRequest{key: key}
+	}
+	return kmsg.RequestForKey(key)
+}
+
 // fetchPartitions counts the partitions that a fetch names.
 func fetchPartitions(r *kmsg.FetchRequest) int {
 	n := 0
@@ -163,14 +171,17 @@ func fetchPartitions(r *kmsg.FetchRequest) int {
 
 // table is the dispatch table, indexed by API key.
 type table struct {
-	rows  []api
+	rows  []api // what is advertised
 	byKey map[int16]*api
 }
 
-func newTable(rows []api) *table {
-	t := &table{rows: rows, byKey: make(map[int16]*api, len(rows))}
-	for i := range t.rows {
-		t.byKey[t.rows[i].key] = &t.rows[i]
+// newTable is a table of rows, and of those that only peers may ask for.
+func newTable(rows []api, private ...api) *table {
+	t := &table{rows: rows, byKey: make(map[int16]*api, len(rows)+len(private))}
+	for _, list := range [][]api{rows, private} {
+		for i := range list {
+			t.byKey[list[i].key] = &list[i]
+		}
 	}
 	return t
 }

@@ -67,12 +67,15 @@ func (b *Broker) pause(d time.Duration) {
 	}
 }
 
-// attach starts a connection's two goroutines, or closes nc when there are too many or the broker is closing.
+// attach starts a connection's two goroutines, or closes nc when there are too many or the broker is closing. Peers don't count: where there are
+// any, a few more connections are taken, which must be theirs.
 func (b *Broker) attach(nc net.Conn) bool {
 	c := &conn{b: b, nc: nc, host: peerHost(nc)}
 	c.cond.L = &c.mu
 	b.mu.Lock()
-	if b.closing || len(b.conns) >= b.cfg.MaxConnections {
+	clients := len(b.conns) - b.peerConns
+	c.mustAttach = clients >= b.cfg.MaxConnections && b.cfg.ClusterSecret != ""
+	if b.closing || clients >= b.cfg.MaxConnections && (!c.mustAttach || clients >= b.cfg.MaxConnections+attachReserve) {
 		full := !b.closing
 		b.mu.Unlock()
 		_ = nc.Close()

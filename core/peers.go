@@ -11,6 +11,13 @@ const (
 	LaneData                // fetches of followers
 )
 
+func (l Lane) String() string {
+	if l == LaneData {
+		return "data"
+	}
+	return "control"
+}
+
 // Peers is how a node reaches the others of its cluster: over TCP, or in memory where a whole cluster is stepped on one goroutine.
 type Peers interface {
 	// Call sends a request to a node. It never blocks and may be called under any lock; done is called exactly once, perhaps before Call returns

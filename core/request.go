@@ -69,3 +69,8 @@ func apis() []api {
 	}
 	return append(table, groupAPIs()...)
 }
+
+// peerAPIs are the private keys, which only an attached peer may ask for. AttachPeer is the connection's own (peer_serve.go).
+func peerAPIs() []api {
+	return []api{}
+}

@@ -47,6 +47,9 @@ func (s *stats) init(t *table) {
 // request counts a request when its done is called.
 func (s *stats) request(req *Request, now func() time.Time, done Done) Done {
 	l, began := s.byKey[req.Key], req.Now
+	if l == nil { // a private key
+		return done
+	}
 	return func(resp kmsg.Response) {
 		took := now().Sub(began)
 		i := 0

@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"core/auth":     {"core/settings"},
 	"core/budget":   {},
 	"core/coord":    {"core/record"},
-	"core/coretest": {"core", "core/auth", "core/coord", "core/kafka", "core/meta", "core/replica", "storage", "storage/vfs"},
+	"core/coretest": {"core", "core/auth", "core/coord", "core/kafka", "core/meta", "core/record", "core/replica", "storage", "storage/vfs"},
 	"core/kafka":    {"core/settings"},
 	"core/meta":     {"core/record", "storage"},
 	"core/record":   {},

@@ -1,0 +1,97 @@
+package coretest
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"testing"
+	"testing/cryptotest"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run runs one seed with everything that is random seeded. WEIR_TRACE shows what moves.
+func run(t *testing.T, seed uint64, o Options) Report {
+	cryptotest.SetGlobalRandom(t, seed)
+	if os.Getenv("WEIR_TRACE") != "" {
+		o.Trace = func(s string) { t.Log(s) }
+		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return Run(t.Context(), seed, o)
+}
+
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	value := os.Getenv(name)
+	if value == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// total is what happened in all runs, and the least of a run.
+type total struct {
+	Stats
+	seeds, leastOperations, leastFaults int
+}
+
+func (s *total) add(r Stats) {
+	s.seeds++
+	if s.seeds == 1 {
+		s.leastOperations, s.leastFaults = r.Operations, r.Faults
+	}
+	s.leastOperations, s.leastFaults = min(s.leastOperations, r.Operations), min(s.leastFaults, r.Faults)
+	for _, sum := range []struct {
+		to   *int
+		from int
+	}{
+		{&s.Operations, r.Operations}, {&s.Acknowledged, r.Acknowledged}, {&s.Read, r.Read}, {&s.Commits, r.Commits}, {&s.Topics, r.Topics},
+		{&s.Faults, r.Faults}, {&s.Crashes, r.Crashes}, {&s.DiskFaults, r.DiskFaults}, {&s.Hangs, r.Hangs}, {&s.Elections, r.Elections},
+		{&s.MetaElections, r.MetaElections}, {&s.Truncations, r.Truncations}, {&s.Shrinks, r.Shrinks}, {&s.Expands, r.Expands},
+		{&s.Records, r.Records}, {&s.Retries, r.Retries}, {&s.Lost, r.Lost}, {&s.Steps, r.Steps},
+	} {
+		*sum.to += sum.from
+	}
+	s.Virtual += r.Virtual
+}
+
+func (s *total) log(t *testing.T) {
+	t.Logf("%d seeds, %v of the brokers' time: %d operations (least of a seed %d), %d faults (least %d)", s.seeds, s.Virtual, s.Operations, s.leastOperations, s.Faults, s.leastFaults)
+	t.Logf("%d records acknowledged by all in sync, of %d written; %d read, %d offsets committed, %d topics created, %d batches sent again", s.Acknowledged, s.Records, s.Read, s.Commits, s.Topics, s.Retries)
+	t.Logf("%d crashes (%d by failed syncs), %d hanging disks, %d elections, %d of the metadata's group, %d truncations, in-sync sets shrunk %d times, grown %d times",
+		s.Crashes, s.DiskFaults, s.Hangs, s.Elections, s.MetaElections, s.Truncations, s.Shrinks, s.Expands)
+}
+
+// TestOneNode: a cluster of one, as everything began.
+func TestOneNode(t *testing.T) {
+	var sum total
+	for seed := range number(t, "WEIR_SEEDS", 5) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := run(t, seed, Options{Nodes: 1})
+			if r.Fault != "" {
+				t.Fatalf("seed %d: %s", seed, r.Fault)
+			}
+			sum.add(r.Stats)
+		})
+	}
+	sum.log(t)
+}
+
+// TestRunsRepeat: the same seed gives the same run, to the last message.
+func TestRunsRepeat(t *testing.T) {
+	for _, nodes := range []int{1} {
+		var digests [2]uint64
+		for i := range digests {
+			t.Run(fmt.Sprint(i), func(t *testing.T) { digests[i] = run(t, 1, Options{Nodes: nodes, Rounds: 1}).Digest })
+		}
+		if digests[0] != digests[1] {
+			t.Errorf("%d nodes: digests %x", nodes, digests)
+		}
+	}
+}

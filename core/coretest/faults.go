@@ -1,0 +1,254 @@
+package coretest
+
+import (
+	"slices"
+	"time"
+)
+
+// fault is one thing that is to go wrong, and when.
+type fault struct {
+	at   time.Time
+	name string
+	do   func()
+}
+
+// leastFaults is how many faults a time of trouble has at least.
+const leastFaults = 4
+
+// trouble is a time of faults while clients work.
+func (c *Cluster) trouble() {
+	length := c.opts.Length
+	c.isBad = true
+	for range leastFaults + c.rng.IntN(6) {
+		f := c.draw()
+		f.at = c.now.Add(time.Duration(c.rng.Int64N(int64(length * 9 / 10))))
+		c.plan = append(c.plan, f)
+	}
+	slices.SortStableFunc(c.plan, func(a, b fault) int { return a.at.Compare(b.at) })
+	for until := c.now.Add(length); c.fault == "" && c.now.Before(until); {
+		c.step()
+	}
+	for len(c.plan) > 0 && c.fault == "" { // what comes of a fault (its end) may lie behind
+		f := c.plan[0]
+		c.plan = c.plan[1:]
+		c.note("%s", f.name)
+		f.do()
+	}
+}
+
+func (c *Cluster) breakWhatIsDue() {
+	for len(c.plan) > 0 && !c.plan[0].at.After(c.now) {
+		f := c.plan[0]
+		c.plan = c.plan[1:]
+		c.note("%s", f.name)
+		f.do()
+	}
+}
+
+// later has something happen in a while, at the latest when the faults end.
+func (c *Cluster) later(d time.Duration, name string, do func()) {
+	f := fault{c.now.Add(d), name, do}
+	i := slices.IndexFunc(c.plan, func(o fault) bool { return o.at.After(f.at) })
+	if i < 0 {
+		i = len(c.plan)
+	}
+	c.plan = slices.Insert(c.plan, i, f)
+}
+
+// draw picks a fault, as of the moment when it comes.
+func (c *Cluster) draw() fault {
+	duration := func(mostMs int) time.Duration { return time.Duration(50+c.rng.IntN(mostMs)) * time.Millisecond }
+	kinds := []struct {
+		weight int
+		name   string
+		do     func(n *node)
+	}{
+		{14, "loss of power", func(n *node) { n.crash(true) }},
+		{8, "kill -9", func(n *node) { n.crash(false) }},
+		{8, "crash in the midst of a write", func(n *node) { n.mem.CrashAt(n.mem.Ops()+1+int64(c.rng.IntN(12)), c.chance(50)) }},
+		{9, "pause", func(n *node) { n.pause(duration(4000)) }},
+		{8, "cut in one direction", func(n *node) { c.cut(n, true, duration(4000)) }},
+		{8, "cut in both directions", func(n *node) { c.cut(n, false, duration(4000)) }},
+		{8, "isolated", func(n *node) { c.isolate(n, duration(5000)) }},
+		{5, "slow", func(n *node) { c.slowDown(n, duration(4000)) }},
+		{5, "connections reset", func(*node) { c.reset() }},
+		{6, "disk hangs", func(n *node) { n.hangs(duration(4000)) }},
+		{6, "disk fails a sync", func(n *node) { n.failSync() }},
+		{7, "clock jumps", func(n *node) { n.jump() }},
+		{6, "power is cut everywhere", func(*node) { c.blackout(true) }},
+		{2, "two lose power", func(n *node) { n.crash(true); c.other(n).crash(true) }},
+		{4, "loss of power, one after the other", func(n *node) {
+			n.crash(true)
+			o := c.other(n)
+			c.later(duration(1500), "the other loses power", func() { o.crash(true) })
+		}},
+		{4, "the leader of a partition loses power", func(n *node) { c.leaderOf(n).crash(true) }},
+		{4, "the leader of a partition is isolated", func(n *node) { c.isolate(c.leaderOf(n), duration(5000)) }},
+		{4, "the metadata's leader loses power", func(n *node) { c.metaLeader(n).crash(true) }},
+	}
+	sum := 0
+	for _, k := range kinds {
+		sum += k.weight
+	}
+	at := c.rng.IntN(sum)
+	for _, k := range kinds {
+		if at -= k.weight; at >= 0 {
+			continue
+		}
+		return fault{name: k.name, do: func() {
+			c.Stats.Faults++
+			k.do(c.nodes[c.rng.IntN(len(c.nodes))])
+		}}
+	}
+	return fault{}
+}
+
+// other is another node, the same if there is only one.
+func (c *Cluster) other(n *node) *node {
+	return c.nodes[(int(n.id)-1+1+c.rng.IntN(max(1, len(c.nodes)-1)))%len(c.nodes)]
+}
+
+// leaderOf is who leads some partition, as far as anyone knows, else n.
+func (c *Cluster) leaderOf(n *node) *node {
+	pl := c.check.places()
+	at := pl[c.rng.IntN(len(pl))]
+	for _, o := range c.nodes {
+		if o.b == nil {
+			continue
+		}
+		if p := o.b.Replica(at.topic, at.index); p != nil {
+			if a, ok := p.Assigned(); ok && a.Leader == o.id {
+				return o
+			}
+		}
+	}
+	return n
+}
+
+// metaLeader is the metadata's leader, else n.
+func (c *Cluster) metaLeader(n *node) *node {
+	for _, o := range c.nodes {
+		if o.b == nil {
+			continue
+		}
+		if id, _ := o.b.Quorum().Leader(); id == o.id {
+			return o
+		}
+	}
+	return n
+}
+
+func (n *node) crash(losesPower bool) {
+	if n.b != nil {
+		n.down(losesPower)
+	}
+}
+
+// blackout is all at once.
+func (c *Cluster) blackout(losesPower bool) {
+	for _, n := range c.nodes {
+		n.crash(losesPower)
+	}
+}
+
+func (n *node) pause(d time.Duration) {
+	if n.b != nil && n.hang == nil {
+		n.pausedUntil = n.c.now.Add(d)
+	}
+}
+
+func (n *node) hangs(d time.Duration) {
+	if n.b != nil && n.hang == nil && n.pausedUntil.IsZero() {
+		n.beginHang(n.c.now.Add(d))
+	}
+}
+
+// jump is a clock that is set: seldom far.
+func (n *node) jump() {
+	c := n.c
+	d := time.Duration(c.rng.IntN(4000)-2000) * time.Millisecond
+	if c.chance(20) {
+		d = time.Duration(c.rng.IntN(120)) * time.Second
+	}
+	n.ahead += d
+	n.isWoken = true
+}
+
+// cut takes away the way from n to another node, or both ways; sometimes that of the clients too.
+func (c *Cluster) cut(n *node, isOneWay bool, d time.Duration) {
+	o := c.other(n)
+	pairs := [][2]int32{{n.id, o.id}}
+	if !isOneWay {
+		pairs = append(pairs, [2]int32{o.id, n.id})
+	}
+	if c.chance(20) {
+		for id := range c.clientIDs() {
+			pairs = append(pairs, [2]int32{n.id, -id})
+		}
+	}
+	c.cutAll(pairs, d)
+}
+
+// isolate cuts a node off all others; clients mostly still reach it.
+func (c *Cluster) isolate(n *node, d time.Duration) {
+	var pairs [][2]int32
+	isOneWay := c.rng.IntN(4)
+	for _, o := range c.nodes {
+		if o == n {
+			continue
+		}
+		if isOneWay != 0 {
+			pairs = append(pairs, [2]int32{n.id, o.id})
+		}
+		if isOneWay != 1 {
+			pairs = append(pairs, [2]int32{o.id, n.id})
+		}
+	}
+	if c.chance(30) {
+		for id := range c.clientIDs() {
+			pairs = append(pairs, [2]int32{n.id, -id}, [2]int32{-id, n.id})
+		}
+	}
+	c.cutAll(pairs, d)
+}
+
+func (c *Cluster) cutAll(pairs [][2]int32, d time.Duration) {
+	for _, p := range pairs {
+		c.net.cuts[p] = true
+	}
+	c.later(d, "joined again", func() {
+		for _, p := range pairs {
+			delete(c.net.cuts, p)
+		}
+	})
+}
+
+func (c *Cluster) slowDown(n *node, d time.Duration) {
+	c.net.slow[n.id] = time.Duration(20+c.rng.IntN(400)) * time.Millisecond
+	c.later(d, "fast again", func() { delete(c.net.slow, n.id) })
+}
+
+// reset ends some connections.
+func (c *Cluster) reset() {
+	for _, k := range slices.Clone(c.net.links) {
+		if c.chance(40) {
+			k.snap()
+		}
+	}
+}
+
+// heal ends all faults.
+func (c *Cluster) heal() {
+	c.isBad = false
+	c.plan = nil
+	clear(c.net.cuts)
+	clear(c.net.slow)
+	for _, n := range c.nodes {
+		n.endHang(nil)
+		n.mem.CrashAt(0, false)
+		n.downUntil = time.Time{}
+		if !n.pausedUntil.IsZero() {
+			n.pausedUntil = c.now
+		}
+	}
+}

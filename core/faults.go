@@ -29,6 +29,16 @@ func (b *Broker) Replica(topic string, index int32) *replica.Partition {
 	return t.parts[index]
 }
 
+// IsWoken says that Step is wanted before the time that it returned last: something has come up since. Run hears it otherwise.
+func (b *Broker) IsWoken() bool {
+	select {
+	case <-b.timers.wake:
+		return true
+	default:
+		return false
+	}
+}
+
 // HangsUp says that what a Done was given ends the connection.
 func HangsUp(answer kmsg.Response) bool {
 	_, ok := answer.(hangUp)

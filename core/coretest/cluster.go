@@ -191,13 +191,6 @@ func (c *Cluster) isPaused(id int32) bool {
 	return n != nil && !n.pausedUntil.IsZero()
 }
 
-// wake has a node stepped soon: something has come.
-func (c *Cluster) wake(id int32) {
-	if n := c.node(id); n != nil {
-		n.isWoken = true
-	}
-}
-
 // step lets a little time pass.
 func (c *Cluster) step() {
 	c.now = c.now.Add(time.Duration(1+c.rng.IntN(10)) * time.Millisecond)

@@ -171,7 +171,6 @@ func (n *node) jump() {
 		d = time.Duration(c.rng.IntN(120)) * time.Second
 	}
 	n.ahead += d
-	n.isWoken = true
 }
 
 // cut takes away the way from n to another node, or both ways; sometimes that of the clients too.

@@ -135,7 +135,6 @@ func (k *link) step() {
 		k.calls = slices.DeleteFunc(k.calls, func(o *call) bool { return o == a.call })
 		c.trace("answer", k.lane, a.call.req.Key())
 		a.call.done(a.resp, nil)
-		c.wake(k.lane.from)
 	}
 	for len(k.requests) > 0 && !k.requests[0].at.After(c.now) && !k.net.isCut(k.lane.from, k.lane.to) && to.pausedUntil.IsZero() {
 		if to.b == nil || to.life != k.toLife {
@@ -175,9 +174,6 @@ func (k *link) snap() {
 	for _, o := range calls {
 		o.done(nil, errLost)
 	}
-	if len(calls) > 0 {
-		k.net.c.wake(k.lane.from)
-	}
 }
 
 // serve gives a request to its broker, as it comes off the wire.
@@ -215,7 +211,6 @@ func (k *link) serve(to *node, o *call) {
 		s.resp, s.isReady = resp, true
 		k.answer()
 	})
-	to.isWoken = true
 }
 
 // answer encodes what is ready, in the order of the requests.

@@ -31,7 +31,7 @@ type node struct {
 	isOpening   bool
 	ahead       time.Duration // of the world's time is its clock
 	next        time.Time     // by its clock, when it wants to be stepped; zero: not before something happens
-	isWoken     bool          // something has happened
+	isNew       bool          // it has not been stepped yet
 	downUntil   time.Time
 	pausedUntil time.Time // zero: it runs
 	hang        *hang     // of its disk, nil: it works
@@ -79,7 +79,7 @@ func (n *node) config() core.Config {
 func (n *node) start() {
 	c := n.c
 	n.life++
-	n.pausedUntil, n.next, n.isWoken, n.seen = time.Time{}, time.Time{}, true, make(map[place]*seen)
+	n.pausedUntil, n.next, n.isNew, n.seen = time.Time{}, time.Time{}, true, make(map[place]*seen)
 	if c.isBad && c.chance(10) {
 		n.mem.CrashAt(n.mem.Ops()+1+int64(c.rng.IntN(60)), c.chance(50))
 	}
@@ -135,13 +135,13 @@ func (n *node) step() {
 		if c.now.Before(n.pausedUntil) {
 			return
 		}
-		n.pausedUntil, n.isWoken = time.Time{}, true
+		n.pausedUntil = time.Time{}
 	}
 	if n.hang != nil && c.now.After(n.hangUntil) {
 		n.endHang(nil)
 	}
-	if now := n.clock(); n.isWoken || !n.next.IsZero() && !now.Before(n.next) {
-		n.isWoken = false
+	if now := n.clock(); n.b.IsWoken() || n.isNew || !n.next.IsZero() && !now.Before(n.next) {
+		n.isNew = false
 		n.next = n.b.Step(now)
 	}
 	n.disk()
@@ -195,7 +195,6 @@ func (n *node) complete(done []func()) {
 	for _, f := range done {
 		f()
 	}
-	n.isWoken = n.isWoken || len(done) > 0
 }
 
 // hang is a disk that doesn't come back from a sync. The only goroutine of a run besides its own stands in it, and nothing else moves meanwhile that it

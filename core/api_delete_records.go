@@ -11,8 +11,8 @@ const latestOffset = -1
 // DeleteRecords, key 21, versions 0-2.
 //
 // The partition's start offset moves up to the offset asked, at most to the high watermark; the answer comes when that
-// is durable. An offset below the start changes nothing.
-// Deviations: internal topics are refused; the timeout is not used.
+// is durable on the leader, whom its followers follow. An offset below the start changes nothing.
+// Deviations: the low watermark is the leader's start, which followers may not have yet; internal topics are refused; the timeout is not used.
 func handleDeleteRecords(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.DeleteRecordsRequest)
 	resp := kmsg.NewPtrDeleteRecordsResponse()
@@ -43,6 +43,9 @@ func (b *Broker) deleteRecords(name string, index int32, before int64, done func
 	t, p, err := b.partition(name, index)
 	if err == nil && isInternal(t.Name) {
 		err = errInternalTopic
+	}
+	if err == nil {
+		err = errOf(b.refusal(), p.CheckEpoch(-1))
 	}
 	if err != nil {
 		done(-1, err)

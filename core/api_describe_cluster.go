@@ -3,6 +3,8 @@ package core
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/weirlog/weir/core/meta"
 )
 
 // endpointBrokers is the endpoint type of broker listeners (version 1).
@@ -10,6 +12,7 @@ const endpointBrokers = 1
 
 // DescribeCluster, key 60, versions 0-2.
 //
+// Every broker that clients may use; fenced ones too if they are asked for (version 2).
 // Deviations: controllers have no listener of their own, so asking for their endpoints is refused as a broker does;
 // authorized operations are never computed.
 func handleDescribeCluster(b *Broker, req *Request, done Done) {
@@ -23,13 +26,15 @@ func handleDescribeCluster(b *Broker, req *Request, done Done) {
 	}
 	resp.EndpointType = endpointBrokers
 	resp.ClusterID = b.ClusterID()
-	resp.ControllerID = b.cfg.NodeID
-	me := kmsg.NewDescribeClusterResponseBroker()
-	me.NodeID = b.cfg.NodeID
-	me.Host, me.Port = b.address()
-	if b.cfg.Rack != "" {
-		me.Rack = &b.cfg.Rack
+	resp.ControllerID = b.controller(b.alive())
+	for _, n := range b.nodes() {
+		isFenced := n.State == meta.BrokerFenced
+		if isFenced && !r.IncludeFencedBrokers {
+			continue
+		}
+		to := kmsg.NewDescribeClusterResponseBroker()
+		to.NodeID, to.Host, to.Port, to.Rack, to.IsFenced = n.ID, n.Host, n.Port, optional(n.Rack), isFenced
+		resp.Brokers = append(resp.Brokers, to)
 	}
-	resp.Brokers = append(resp.Brokers, me)
 	done(resp)
 }

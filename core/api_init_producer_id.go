@@ -1,6 +1,8 @@
 package core
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"sync"
 
@@ -13,7 +15,8 @@ import (
 // InitProducerId, key 22, versions 0-5.
 //
 // Without a transactional id: a new producer id with epoch 0, or, when the producer names the id and epoch it has
-// (version 3), the same id with the next epoch, as long as there is one.
+// (version 3), the same id with the next epoch, as long as there is one. Any node answers; without a leader of the metadata, or before this
+// node is one of the cluster, COORDINATOR_LOAD_IN_PROGRESS.
 // Deviations: with a transactional id the answer is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients don't
 // retry: there are no transactions yet.
 func handleInitProducerID(b *Broker, req *Request, done Done) {
@@ -35,6 +38,9 @@ func handleInitProducerID(b *Broker, req *Request, done Done) {
 		return
 	}
 	b.ids.next(b, req, func(id int64, err error) {
+		if errors.Is(err, meta.ErrNoLeader) || err != nil && b.refusal() != nil {
+			err = fmt.Errorf("%w: %w", kerr.CoordinatorLoadInProgress, err) // as in Kafka: clients try again
+		}
 		resp.ErrorCode = code(err)
 		if err == nil {
 			resp.ProducerID, resp.ProducerEpoch = id, 0

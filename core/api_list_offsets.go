@@ -19,10 +19,11 @@ const (
 
 // ListOffsets, key 2, versions 1-11.
 //
-// The latest offset is the high watermark, whatever the isolation level (there are no transactions yet). Offsets by
+// The latest offset is the high watermark, whatever the isolation level (there are no transactions yet). While a new leader doesn't know what
+// the one before it has acknowledged, that and offsets by time beyond it are OFFSET_NOT_AVAILABLE (KIP-207). Offsets by
 // time are looked up when the answer is encoded, by the connection's writer, as that may read the disk.
 // Deviations: nothing is tiered, so earliest local is earliest, and latest tiered and earliest to upload are unknown
-// (-1). The leader epoch is answered for the latest offset only.
+// (-1). Only the leader answers, debugging clients (replica -2) too.
 func handleListOffsets(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.ListOffsetsRequest)
 	l := &listOffsets{ListOffsetsResponse: kmsg.NewPtrListOffsetsResponse(), b: b, req: r}
@@ -65,31 +66,52 @@ func (l *listOffsets) find(name string, ask *kmsg.ListOffsetsRequestTopicPartiti
 	if err := p.CheckEpoch(ask.CurrentLeaderEpoch); err != nil {
 		return err
 	}
+	if err := l.b.refusal(); err != nil {
+		return err
+	}
 	slot.Offset, slot.Timestamp, slot.LeaderEpoch = -1, -1, -1
 	log := p.Log()
 	switch ask.Timestamp {
 	case tsLatest:
+		if !p.IsSettled() {
+			return l.unsettled()
+		}
 		slot.Offset, slot.LeaderEpoch = p.HighWatermark(), log.LeaderEpoch()
 	case tsEarliest, tsEarliestLocal:
 		slot.Offset = log.StartOffset()
+		slot.LeaderEpoch = log.EpochAt(slot.Offset)
 	case tsLatestTiered, tsEarliestUpload:
 	case tsMaxTimestamp:
-		return visible(p, slot)(log.MaxTimestamp())
+		return l.visible(p, slot)(log.MaxTimestamp())
 	default:
 		if ask.Timestamp < 0 {
 			return kerr.UnsupportedVersion
 		}
-		return visible(p, slot)(log.OffsetForTime(ask.Timestamp))
+		return l.visible(p, slot)(log.OffsetForTime(ask.Timestamp))
 	}
 	return nil
 }
 
+// unsettled is the answer of a leader that doesn't know yet where what consumers may see ends.
+func (l *listOffsets) unsettled() error {
+	if l.Version < 5 {
+		return kerr.LeaderNotAvailable
+	}
+	return kerr.OffsetNotAvailable
+}
+
 // visible fills slot with a record's place if consumers may see it.
-func visible(p *replica.Partition, slot *kmsg.ListOffsetsResponseTopicPartition) func(offset, timestamp int64, err error) error {
+func (l *listOffsets) visible(p *replica.Partition, slot *kmsg.ListOffsetsResponseTopicPartition) func(offset, timestamp int64, err error) error {
 	return func(offset, timestamp int64, err error) error {
-		if err == nil && offset < p.HighWatermark() {
-			slot.Offset, slot.Timestamp = offset, timestamp
+		switch {
+		case err != nil:
+			return err
+		case offset < 0:
+		case offset < p.HighWatermark():
+			slot.Offset, slot.Timestamp, slot.LeaderEpoch = offset, timestamp, p.Log().EpochAt(offset)
+		case !p.IsSettled():
+			return l.unsettled()
 		}
-		return err
+		return nil
 	}
 }

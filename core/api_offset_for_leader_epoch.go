@@ -9,7 +9,7 @@ import (
 // OffsetForLeaderEpoch, key 23, versions 2-4.
 //
 // For a leader epoch: the newest epoch up to it of which the log has records, and where that one's records end; so a consumer finds
-// out that what it has read was truncated (KIP-320). The end is at most the high watermark. An epoch older than all
+// out that what it has read was truncated (KIP-320). Only the leader answers. The end is at most the high watermark. An epoch older than all
 // that the log has ends where the log starts. Deviations: none known.
 func handleOffsetForLeaderEpoch(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.OffsetForLeaderEpochRequest)
@@ -23,7 +23,7 @@ func handleOffsetForLeaderEpoch(b *Broker, req *Request, done Done) {
 			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			p.Partition = ask.Partition
 			_, part, err := b.partition(to.Topic, ask.Partition)
-			if err == nil {
+			if err = errOf(err, b.refusal()); err == nil {
 				p.LeaderEpoch, p.EndOffset, err = endOfEpoch(part, ask.CurrentLeaderEpoch, ask.LeaderEpoch)
 			}
 			p.ErrorCode = code(err)

@@ -2,7 +2,9 @@ package core
 
 import (
 	"log/slog"
-	"sync/atomic"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,17 +19,18 @@ const keyProduce = 0
 // Produce, key 0, versions 3-13 (0-2 are advertised for old librdkafka, which enables compression by them, and end
 // the connection when used).
 //
-// One v2 batch per partition. Acks 1 and all are answered when the batch is durable (log.flush=group) or written
-// (os), all partitions together. Acks 0 has no answer; a failure closes the connection.
-// Deviations: the timeout is not used (one node's disk answers or the store fails); records are checked by header and
-// CRC only; a transactional produce is refused (no transactions yet).
+// One v2 batch per partition. Acks 1 is answered when the batch is durable here (log.flush=group) or written (os), acks all when it is on the
+// whole in-sync set, all partitions together. Acks 0 has no answer; a failure closes the connection. Where another node leads, it is told who
+// and where (version 10, KIP-951).
+// Deviations: the timeout, at least 100 ms, is used with acks all where there are followers only (this node's own disk answers or the store
+// fails); records are checked by header and CRC only; a transactional produce is refused (no transactions yet).
 func handleProduce(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.ProduceRequest)
 	p := &produce{b: b, req: req, acks: replica.Acks(r.Acks), done: done, resp: kmsg.NewPtrProduceResponse()}
 	p.resp.SetVersion(req.Version)
 	p.fill(r)
 	refuse := produceRefusal(r)
-	p.left = newCountdown(p.answer)
+	p.left = newCountdown(p.end)
 	for i := range r.Topics {
 		for j := range r.Topics[i].Partitions {
 			slot := &p.resp.Topics[i].Partitions[j]
@@ -39,6 +42,7 @@ func handleProduce(b *Broker, req *Request, done Done) {
 		}
 	}
 	p.left.done()
+	p.limit(r.TimeoutMillis)
 }
 
 // produceRefusal is why a whole request is refused, nil if it isn't.
@@ -52,15 +56,37 @@ func produceRefusal(r *kmsg.ProduceRequest) error {
 	return nil
 }
 
-// produce is one request in flight. Each partition writes only to its own slot of the answer.
+// minProduceWait is how long followers are waited for at least.
+const minProduceWait = 100 * time.Millisecond
+
+// produce is one request in flight.
 type produce struct {
-	b      *Broker
-	req    *Request
-	acks   replica.Acks
-	done   Done
-	resp   *kmsg.ProduceResponse
-	left   *countdown // of partitions whose fate is open
-	failed atomic.Bool
+	b    *Broker
+	req  *Request
+	acks replica.Acks
+	done Done
+	left *countdown // of partitions whose fate is open
+
+	hasFollowers bool // one of the partitions appended to has
+
+	mu       sync.Mutex            // what follows
+	resp     *kmsg.ProduceResponse // a slot whose fate is open says that it has timed out
+	failed   bool
+	answered bool
+	timer    *timer
+}
+
+// limit has the request answered when its time is up, if it is one that may wait for others.
+func (p *produce) limit(timeoutMillis int32) {
+	if p.acks != replica.AcksAll || !p.hasFollowers {
+		return
+	}
+	wait := min(max(time.Duration(timeoutMillis)*time.Millisecond, minProduceWait), p.b.cfg.RequestTimeoutMax)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.answered {
+		p.timer = p.b.after(p.req.Now, wait, func(time.Time) { p.end() })
+	}
 }
 
 // fill makes a slot for every partition asked.
@@ -72,8 +98,10 @@ func (p *produce) fill(r *kmsg.ProduceRequest) {
 		to.Topic, to.TopicID = from.Topic, from.TopicID
 		to.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(from.Partitions))
 		for j := range from.Partitions {
-			to.Partitions[j].Default()
-			to.Partitions[j].Partition = from.Partitions[j].Partition
+			slot := &to.Partitions[j]
+			slot.Default()
+			slot.Partition, slot.ErrorCode = from.Partitions[j].Partition, kerr.RequestTimedOut.Code
+			slot.BaseOffset, slot.LogAppendTime, slot.LogStartOffset = -1, -1, -1
 		}
 	}
 }
@@ -83,8 +111,8 @@ func (p *produce) append(slot *kmsg.ProduceResponseTopicPartition, topic *kmsg.P
 	if err == nil && len(batch) == 0 {
 		err = kerr.InvalidRecord
 	}
-	if err == nil && !p.b.registered.Load() {
-		err = errNotRegistered
+	if err == nil {
+		err = p.b.appendRefusal()
 	}
 	if err == nil && isInternal(t.Name) {
 		err = errInternalTopic
@@ -94,22 +122,31 @@ func (p *produce) append(slot *kmsg.ProduceResponseTopicPartition, topic *kmsg.P
 		return
 	}
 	size := len(batch) // the frame is recycled before the answer
+	p.hasFollowers = p.hasFollowers || len(t.Partitions[slot.Partition].Replicas) > 1
 	p.left.add()
 	err = part.Append(batch, p.acks, t.configs.minISR, p.req.Now, func(app storage.Appended, err error) {
 		if err != nil {
 			p.fail(slot, err)
 		} else {
-			slot.BaseOffset, slot.LogAppendTime, slot.LogStartOffset = app.BaseOffset, app.LogAppendTime, part.Log().StartOffset()
-			if !app.Duplicate {
-				p.b.stats.producedBytes.Add(int64(size))
-				p.b.stats.produced.Add(app.LastOffset - app.BaseOffset + 1)
-			}
+			p.succeed(slot, app, part.Log().StartOffset(), size)
 		}
 		p.left.done()
 	})
 	if err != nil {
 		p.fail(slot, err)
 		p.left.done()
+	}
+}
+
+func (p *produce) succeed(slot *kmsg.ProduceResponseTopicPartition, app storage.Appended, start int64, size int) {
+	if !app.Duplicate {
+		p.b.stats.producedBytes.Add(int64(size))
+		p.b.stats.produced.Add(app.LastOffset - app.BaseOffset + 1)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.answered {
+		slot.ErrorCode, slot.BaseOffset, slot.LogAppendTime, slot.LogStartOffset = 0, app.BaseOffset, app.LogAppendTime, start
 	}
 }
 
@@ -121,23 +158,72 @@ func (p *produce) find(t *kmsg.ProduceRequestTopic, index int32) (*topic, *repli
 }
 
 func (p *produce) fail(slot *kmsg.ProduceResponseTopicPartition, err error) {
-	p.failed.Store(true)
 	p.b.stats.errors.Add(1)
-	slot.ErrorCode, slot.BaseOffset, slot.LogAppendTime, slot.LogStartOffset = code(err), -1, -1, -1
-	slot.ErrorMessage = message(err)
-	if slot.ErrorCode == kerr.UnknownServerError.Code || slot.ErrorCode == kerr.KafkaStorageError.Code {
+	errorCode := code(err)
+	if errorCode == kerr.UnknownServerError.Code || errorCode == kerr.KafkaStorageError.Code {
 		p.b.failures.say(p.b.log, slog.LevelError, p.req.Now, "produce failed", "partition", slot.Partition, "client", p.req.ClientID, "error", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.answered {
+		p.failed = true
+		slot.ErrorCode, slot.ErrorMessage = errorCode, message(err)
 	}
 }
 
-// answer is called when every partition's fate is known.
-func (p *produce) answer() {
+// end answers, when every partition's fate is known or time is up, whichever comes first.
+func (p *produce) end() {
+	p.mu.Lock()
+	again := p.answered
+	p.answered = true
+	timer := p.timer
+	p.mu.Unlock()
+	if again {
+		return
+	}
+	if timer != nil {
+		p.b.timers.stop(timer)
+	}
 	switch {
 	case p.acks != replica.AcksNone:
+		p.showLeaders()
 		p.done(p.resp)
-	case p.failed.Load():
+	case p.failed:
 		p.done(hangUp{})
 	default:
 		p.done(nil)
+	}
+}
+
+// showLeaders tells, of partitions that others lead, who and where.
+func (p *produce) showLeaders() {
+	if p.req.Version < 10 {
+		return
+	}
+	for i := range p.resp.Topics {
+		to := &p.resp.Topics[i]
+		for j := range to.Partitions {
+			slot := &to.Partitions[j]
+			if slot.ErrorCode != kerr.NotLeaderForPartition.Code {
+				continue
+			}
+			t := p.b.topics.byName(to.Topic)
+			if p.req.Version >= 13 {
+				t = p.b.topics.byID(meta.ID(to.TopicID))
+			}
+			slot.CurrentLeader.LeaderID, slot.CurrentLeader.LeaderEpoch = t.currentLeader(slot.Partition)
+			p.showNode(slot.CurrentLeader.LeaderID)
+		}
+	}
+}
+
+func (p *produce) showNode(id int32) {
+	if slices.ContainsFunc(p.resp.Brokers, func(n kmsg.ProduceResponseBroker) bool { return n.NodeID == id }) {
+		return
+	}
+	if n, ok := p.b.endpoint(id); ok {
+		to := kmsg.NewProduceResponseBroker()
+		to.NodeID, to.Host, to.Port, to.Rack = n.ID, n.Host, n.Port, optional(n.Rack)
+		p.resp.Brokers = append(p.resp.Brokers, to)
 	}
 }

@@ -33,8 +33,8 @@ func (b *Broker) ensureTopic(name string, partitions int32, factor int16, config
 // the first record's offset when the batch is acknowledged as acks=all would be (durable on the whole in-sync set, below the high watermark),
 // else with the reason. Records need a key where the topic is compacted.
 func (b *Broker) appendRecords(p *replica.Partition, records []record.Record, now time.Time, done func(baseOffset int64, err error)) {
-	if !b.registered.Load() {
-		done(-1, errNotRegistered)
+	if err := b.appendRefusal(); err != nil {
+		done(-1, err)
 		return
 	}
 	minISR := 1

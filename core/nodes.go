@@ -95,6 +95,17 @@ func (b *Broker) refusal() error {
 	return replica.ErrNotLeader
 }
 
+// appendRefusal is why nothing is appended now, nil if it is.
+func (b *Broker) appendRefusal() error {
+	if err := b.refusal(); err != nil {
+		return err
+	}
+	if !b.registered.Load() {
+		return errNotRegistered
+	}
+	return nil
+}
+
 // optional is s, nil if it is empty.
 func optional(s string) *string {
 	if s == "" {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,15 +42,29 @@ type Broker struct {
 	sessions *fetchSessions
 	stats    stats
 
-	peers      Peers        // nil: there are none
-	tcp        *tcpPeers    // these, if they are over TCP
+	peers      Peers     // nil: there are none
+	tcp        *tcpPeers // these, if they are over TCP
 	attached   attachments
 	generation atomic.Int64 // of this start as it was registered, Kafka's broker epoch; 0 before
 	registered atomic.Bool  // this start is in the metadata: appends are taken
-	failures   seldom       // errors of storage that clients meet
-	rejects    seldom       // clients that are turned away
-	fetches    atomic.Int64 // bytes granted to fetch answers that are being written
-	advertised atomic.Pointer[string]
+	leader     atomic.Int32 // of the metadata's group, 0 while it isn't known
+	isSilent   atomic.Bool  // the disk hangs, or this node has left the metadata's group
+	isOpen     atomic.Bool  // the image's replicas are opened and assigned as they change
+	isClocked  atomic.Bool  // the metadata's group wants to be told the time
+
+	startsAlone  bool   // nobody else was a member when it was opened
+	joined       string // cluster that the folder belongs to, as it was founded or has joined; empty: it began its own
+	newClusterID string // for a cluster that has none
+	strangers    int    // registrations under this node's id by others; under meta's lock
+	member       membership
+	duty         duty
+	leaving      leaving
+	isNodesStale atomic.Bool           // others have come, gone or moved
+	fault        atomic.Pointer[error] // why it must end
+	failures     seldom                // errors of storage that clients meet
+	rejects      seldom                // clients that are turned away
+	fetches      atomic.Int64          // bytes granted to fetch answers that are being written
+	advertised   atomic.Pointer[string]
 
 	mu        sync.Mutex
 	conns     map[*conn]struct{}
@@ -89,13 +104,17 @@ func Open(cfg Config) (*Broker, error) {
 		ended:     make(chan struct{}),
 	}
 	b.heavy.isFair = true
+	identity, err := b.identify()
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
 	if err := b.openPeers(); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	b.stats.init(b.table)
 	b.topics.init()
 	b.groups.init(b)
-	if err := b.openMeta(); err != nil {
+	if err := b.openMeta(identity); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	b.openGroups()
@@ -144,13 +163,40 @@ func (b *Broker) tick(ctx context.Context) error {
 		if next := b.Step(b.cfg.Now()); !next.IsZero() {
 			wait = max(0, next.Sub(b.cfg.Now()))
 		}
+		if err := b.Err(); err != nil {
+			return err
+		}
 		sleep.Reset(wait)
 	}
 }
 
-// Step fires every timer due at now and returns the next deadline, zero if there is none. It is the broker's one
-// entry for time; Run calls it, and so do tests and simulations that step a broker themselves.
-func (b *Broker) Step(now time.Time) time.Time { return b.timers.step(now) }
+// Step does all that is due at now: the time of the metadata's group, this node's way into its cluster and out of it, what the group's leader has to
+// see to, and timers. It returns the next deadline, zero if there is none; it must be called before when a request or a completion may have changed
+// something. It is the broker's one entry for time; Run calls it, and so do tests and simulations that step a broker themselves.
+func (b *Broker) Step(now time.Time) time.Time {
+	next := b.stepMeta(now)
+	for _, step := range []func(time.Time) time.Time{b.stepMember, b.stepDuty, b.stepLeaving, b.timers.step} {
+		if at := step(now); next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// Err is why the broker must end, nil if it need not: the metadata's group can't go on here, or there is another node with the same id.
+func (b *Broker) Err() error {
+	if err := b.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// end has the broker end with this error, unless there is one already.
+func (b *Broker) end(err error) {
+	if b.fault.CompareAndSwap(nil, &err) {
+		b.timers.poke()
+	}
+}
 
 // Store is the broker's data folder, for those who step it without Run (Commit, Flush) and for tests.
 func (b *Broker) Store() *storage.Store { return b.store }
@@ -206,10 +252,10 @@ func (b *Broker) disconnect() {
 // ID is the node's id, ClusterID the cluster's.
 func (b *Broker) ID() int32 { return b.cfg.NodeID }
 
-// ClusterID is the id that the cluster got when its first node started.
+// ClusterID is the id that the cluster got when it was founded.
 func (b *Broker) ClusterID() string {
-	var id string
-	b.meta.View(func(img *meta.Image) { id = img.ClusterID() })
+	id := b.joined
+	b.meta.View(func(img *meta.Image) { id = cmp.Or(img.ClusterID(), id) })
 	return id
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Config says what a broker is. SetDefaults fills what is zero; Validate reports every fault at once.
 type Config struct {
-	NodeID    int32  // node.id
+	NodeID    int32  // node.id; 0: the data folder's, 1 if it has none
 	Rack      string // broker.rack
 	Dir       string // log.dirs: the data folder
 	Advertise string // advertised.listeners: HOST:PORT that clients are told; set by Serve from its listener when empty
@@ -58,7 +58,9 @@ type Config struct {
 	ReplicaLag               time.Duration // replica.lag.time.max.ms: a follower that was behind for longer leaves the in-sync set
 	ReplicaFetchBytes        int32         // replica.fetch.response.max.bytes
 	ShutdownWait             time.Duration // controlled.shutdown.max.wait.ms: how long others are given to take over
-	ReplicationFactor        int16         // default.replication.factor
+	BalanceInterval          time.Duration // leader.imbalance.check.interval.seconds: how often preferred replicas are made leaders again
+	KeepLeaders              bool          // auto.leader.rebalance.enable=false
+	ReplicationFactor        int16         // default.replication.factor; 0: as many as there are brokers, 3 at most
 	OffsetsReplicationFactor int16         // offsets.topic.replication.factor
 
 	SnapshotEvery int    // commands between two snapshots of the metadata; 0 = meta's default
@@ -79,7 +81,6 @@ func Default(dir string) Config {
 
 // SetDefaults fills the fields that are zero and have a default. AutoCreateTopics has none: its zero is false.
 func (c *Config) SetDefaults() {
-	def(&c.NodeID, 1)
 	def(&c.NumPartitions, 1)
 	c.Topic.setDefaults()
 	def(&c.MaxRequestBytes, 100<<20)
@@ -106,7 +107,7 @@ func (c *Config) SetDefaults() {
 	def(&c.ReplicaLag, 10*time.Second)
 	def(&c.ReplicaFetchBytes, 10<<20)
 	def(&c.ShutdownWait, 5*time.Second)
-	def(&c.ReplicationFactor, 1)
+	def(&c.BalanceInterval, 5*time.Minute)
 	def(&c.OffsetsReplicationFactor, 3)
 	if c.FS == nil {
 		c.FS = vfs.OS()

@@ -72,5 +72,7 @@ func apis() []api {
 
 // peerAPIs are the private keys, which only an attached peer may ask for. AttachPeer is the connection's own (peer_serve.go).
 func peerAPIs() []api {
-	return []api{}
+	return []api{
+		{key: keyRaft, handle: handleRaft},
+	}
 }

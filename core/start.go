@@ -1,6 +1,8 @@
 package core
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,84 +12,119 @@ import (
 	"github.com/weirlog/weir/storage"
 )
 
-// registerPause is how often a broker that was started on a full disk tries to register.
-const registerPause = time.Second
+// identify makes this broker the node that its folder is. A folder without identity becomes the configured one's, or node 1's.
+func (b *Broker) identify() (meta.Identity, error) {
+	identity, hasOne, err := meta.ReadIdentity(b.store)
+	switch {
+	case err != nil:
+		return meta.Identity{}, fmt.Errorf("data folder %s: %w", b.cfg.Dir, err)
+	case hasOne && b.cfg.NodeID != 0 && b.cfg.NodeID != identity.Node:
+		return meta.Identity{}, fmt.Errorf("node.id %d: %w: node %d's is in %s (leave node.id out, or use another data folder)",
+			b.cfg.NodeID, meta.ErrIdentity, identity.Node, b.cfg.Dir)
+	case hasOne:
+		b.cfg.NodeID = identity.Node
+	}
+	def(&b.cfg.NodeID, 1)
+	return identity, nil
+}
 
-// openMeta opens the metadata and every partition that the image names, registers this node durably, which raises the leader epochs
-// of what it leads, and drops logs that the image doesn't name (a drop that a crash cut short). On a full disk reads are
-// served all the same, and the rest is tried again until there is space.
-func (b *Broker) openMeta() error {
-	q, err := meta.Open(meta.Options{Store: b.store, MaxCommandBytes: b.cfg.MetadataLogBytes, SnapshotEvery: b.cfg.SnapshotEvery, Faults: b.cfg.Faults.Meta, Applied: b.applied})
+// openMeta opens the metadata. A node that is alone opens, by then, every partition that the image names, and registers durably, which raises
+// the leader epochs of what it leads. One of several does so when the group has agreed to its registration: what it knows until then may be
+// older than what it has done.
+func (b *Broker) openMeta(identity meta.Identity) error {
+	now := b.cfg.Now()
+	q, err := meta.Open(meta.Options{
+		Store: b.store, MaxCommandBytes: b.cfg.MetadataLogBytes, SnapshotEvery: b.cfg.SnapshotEvery, Now: now, Applied: b.applied,
+		Node: b.cfg.NodeID, Send: b.sender(), ElectionTimeout: b.cfg.ElectionTimeout, Session: b.cfg.Session, Rand: b.cfg.Rand,
+		Logger: b.log, Faults: b.cfg.Faults.Meta,
+	})
 	if err != nil {
 		return err
 	}
 	b.meta = q
-	isNew := false
-	q.View(func(img *meta.Image) { isNew = img.ClusterID() == "" })
+	b.startsAlone = b.isAlone()
+	b.joined, b.newClusterID = identity.ClusterID, identity.ClusterID
+	if b.ClusterID() == "" {
+		id, err := randomID(b.cfg.Rand)
+		if err != nil {
+			return err
+		}
+		b.newClusterID = clusterID(id)
+	}
+	b.noteLeader()
+	b.isNodesStale.Store(true)
+	if b.startsAlone {
+		return b.startAlone(now)
+	}
+	b.setNodes()
+	q.View(func(img *meta.Image) { err = b.syncAll(img) })
+	return err
+}
+
+// sender gives the group's messages to the peers.
+func (b *Broker) sender() func(to int32, messages []byte) {
+	if b.peers == nil {
+		return nil
+	}
+	return func(to int32, messages []byte) {
+		b.peers.Call(to, LaneControl, &privateRequest{key: keyRaft, body: messages}, nil)
+	}
+}
+
+// startAlone makes this start known before anything is served. On a full disk reads are served all the same, and the rest is tried again, by Step,
+// until there is space.
+func (b *Broker) startAlone(now time.Time) error {
+	var isNew bool
+	b.meta.View(func(img *meta.Image) { isNew = img.ClusterID() == "" })
 	if logs := len(b.store.Logs()); isNew && logs > 1 {
 		return fmt.Errorf("data folder %s: %w: it has %d partitions", b.cfg.Dir, errNoMetadata, logs-1)
 	}
-	now := b.cfg.Now()
-	var refused error
-	err = b.openTopics()
-	if err == nil {
-		err = b.register(now, func(err error) { refused = err })
+	b.stepMember(now)
+	err := b.commit(now)
+	m := &b.member
+	m.mu.Lock()
+	err = errOf(m.failed, err)
+	m.mu.Unlock()
+	if errors.Is(err, storage.ErrDiskFull) {
+		m.fail(b, err, now)
+		return nil
 	}
-	if err == nil {
-		err = b.commit(now)
-	}
-	err = errOf(err, refused)
-	if !errors.Is(err, storage.ErrDiskFull) {
-		return err
-	}
-	b.log.Warn("disk is full: records can be read, nothing is taken until there is space", "dir", b.cfg.Dir)
-	b.after(now, registerPause, b.registerLate)
-	return nil
+	return err
 }
 
-// registerLate does what a full disk kept openMeta from.
-func (b *Broker) registerLate(now time.Time) {
-	again := func(err error) {
-		if err == nil {
-			b.log.Info("disk has space again, records are taken", "dir", b.cfg.Dir)
-			return
-		}
-		if !errors.Is(err, storage.ErrDiskFull) {
-			b.log.Warn("this node can't register yet, so nothing is taken", "error", err)
-		}
-		b.after(now, registerPause, b.registerLate)
-	}
-	err := b.openTopics()
-	if err == nil {
-		err = b.register(now, again)
-	}
-	if err != nil {
-		again(err)
-	}
-}
-
-// openTopics opens what isn't open yet, and drops what the image doesn't give this node, if it is one: a node that was far behind may have only the beginning of
-// a snapshot, which says nothing about the logs that it keeps.
+// openTopics opens what isn't open yet, and drops what the image doesn't give this node.
 func (b *Broker) openTopics() error {
-	known := map[storage.LogID]bool{meta.LogID(): true}
-	isCurrent := b.meta.IsCurrent()
 	var failed error
 	b.meta.View(func(img *meta.Image) {
-		for _, t := range img.Topics() {
-			for i := range t.Partitions {
-				known[logID(t.ID, int32(i))] = slices.Contains(t.Partitions[i].Replicas, b.cfg.NodeID)
-			}
-		}
-		failed = b.syncAll(img)
-		for _, id := range b.store.Logs() {
-			if known[id] || !isCurrent {
-				continue
-			}
-			if _, err := b.store.Drop(id); err != nil {
-				failed = errOf(failed, fmt.Errorf("drop orphaned log of topic %x: %w", id.Topic[:], err))
-			}
-		}
+		b.isOpen.Store(true)
+		failed = b.openAssigned(img)
+		b.isOpen.Store(failed == nil)
 	})
+	return failed
+}
+
+// dropOrphans drops logs that the image doesn't give this node: a drop that a crash cut short, or a move that it slept through. The
+// image must be newer than anything that this node has ever acted upon.
+func (b *Broker) dropOrphans(img *meta.Image) error {
+	known := map[storage.LogID]bool{meta.LogID(): true}
+	for _, t := range img.Topics() {
+		for i := range t.Partitions {
+			known[logID(t.ID, int32(i))] = slices.Contains(t.Partitions[i].Replicas, b.cfg.NodeID)
+		}
+	}
+	logs := b.store.Logs()
+	slices.SortFunc(logs, func(a, b storage.LogID) int {
+		return cmp.Or(bytes.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
+	})
+	var failed error
+	for _, id := range logs {
+		if known[id] {
+			continue
+		}
+		if _, err := b.store.Drop(id); err != nil {
+			failed = errOf(failed, fmt.Errorf("drop orphaned log of topic %x: %w", id.Topic[:], err))
+		}
+	}
 	return failed
 }
 
@@ -98,26 +135,6 @@ func (b *Broker) propose(c meta.Command, now time.Time, done func(meta.Result, e
 		return
 	}
 	b.meta.Propose(c, now, done)
-}
-
-// register makes this start known; done is called once if nil is returned, perhaps before that. Appends are taken from then on.
-func (b *Broker) register(now time.Time, done func(error)) error {
-	var failed error
-	if b.ClusterID() == "" {
-		id, err := randomID(b.cfg.Rand)
-		if err != nil {
-			return err
-		}
-		b.meta.Propose(meta.Command{InitCluster: &meta.InitCluster{ClusterID: clusterID(id)}}, now, func(_ meta.Result, err error) { failed = err })
-	}
-	register := &meta.RegisterBroker{ID: b.cfg.NodeID, Rack: b.cfg.Rack}
-	b.meta.Propose(meta.Command{RegisterBroker: register}, now, func(_ meta.Result, err error) {
-		if err = errOf(failed, err); err == nil {
-			b.registered.Store(true)
-		}
-		done(err)
-	})
-	return nil
 }
 
 // commit makes durable what has been appended, before Run does so.

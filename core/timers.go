@@ -32,12 +32,17 @@ func (t *timers) at(when time.Time, fire func(now time.Time)) *timer {
 	first := tm.index == 0
 	t.mu.Unlock()
 	if first {
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
+		t.poke()
 	}
 	return tm
+}
+
+// poke has Run step soon.
+func (t *timers) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
 }
 
 // stop takes tm out of the queue. It reports false when tm has fired, is firing or was stopped before.

@@ -22,6 +22,7 @@ type topic struct {
 	parts   []*replica.Partition // one for each of Partitions; nil where this node has no replica, or couldn't open its log
 	configs topicConfigs
 	node    int32 // this one
+	isOpen  bool  // this node opens its replicas: it is registered, or alone
 }
 
 // local is this node's replicas, by index.
@@ -130,7 +131,7 @@ func (t *topic) partition(index int32, missing error) (*topic, *replica.Partitio
 	if p != nil {
 		return t, p, nil
 	}
-	if slices.Contains(t.Partitions[index].Replicas, t.node) {
+	if t.isOpen && slices.Contains(t.Partitions[index].Replicas, t.node) {
 		return nil, nil, errNotOpen
 	}
 	return nil, nil, replica.ErrNotLeader
@@ -145,6 +146,22 @@ func errOf(first, second error) error {
 
 // applied makes what the image says true here. It is called in the order of the commands, under meta's lock.
 func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
+	if c.RegisterBroker != nil || c.ChangeBroker != nil || c.UnregisterBroker != nil || r.Jumped {
+		defer b.nodesChanged()
+	}
+	b.duty.isStale.Store(true)
+	if c.RegisterBroker != nil && c.RegisterBroker.ID == b.cfg.NodeID {
+		b.registeredAs(r.Generation, r.IsOwn)
+		if r.IsOwn {
+			defer b.registered.Store(true)
+		}
+		if r.IsOwn && !b.isOpen.Swap(true) {
+			if err := b.openAssigned(img); err != nil {
+				b.log.Error("not all logs can be opened or dropped; the next start tries again", "error", err)
+			}
+			return
+		}
+	}
 	switch {
 	case r.Jumped:
 		if err := b.syncAll(img); err != nil {
@@ -159,6 +176,11 @@ func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
 			b.sync(t)
 		}
 	}
+}
+
+// openAssigned opens everything that the image gives this node, for the first time, and drops what it doesn't.
+func (b *Broker) openAssigned(img *meta.Image) error {
+	return errOf(b.syncAll(img), b.dropOrphans(img))
 }
 
 func logID(id meta.ID, index int32) storage.LogID {
@@ -189,7 +211,11 @@ func (b *Broker) syncAll(img *meta.Image) error {
 // syncTopic makes a topic what the image says: it opens the replicas that this node has got, assigns those that it has, and drops those that
 // have gone elsewhere. Whatever fails, the rest is done.
 func (b *Broker) syncTopic(mt *meta.Topic) error {
-	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs), parts: make([]*replica.Partition, len(mt.Partitions)), node: b.cfg.NodeID}
+	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs), parts: make([]*replica.Partition, len(mt.Partitions)), node: b.cfg.NodeID, isOpen: b.isOpen.Load()}
+	if !t.isOpen { // the image may be older than what the logs say
+		b.topics.put(t)
+		return nil
+	}
 	var old []*replica.Partition
 	if have := b.topics.byID(mt.ID); have != nil {
 		old = have.parts
@@ -251,6 +277,9 @@ func (b *Broker) dropReplica(mt *meta.Topic, p *replica.Partition) error {
 func (b *Broker) dropTopic(mt *meta.Topic) {
 	t := b.topics.remove(mt.ID)
 	if t == nil {
+		return
+	}
+	if !t.isOpen {
 		return
 	}
 	for i, p := range t.local() {

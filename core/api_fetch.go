@@ -22,11 +22,19 @@ const maxFetchWait = time.Minute
 // partition that has any, whatever the limits say. A fetch that finds fewer than its min bytes waits, at most its max
 // wait, on the partitions it names; it is answered at once when one of them has an error.
 // The records are read when the answer is encoded (fetch_answer.go): by the connection's writer, at this answer's turn.
-// Fetch sessions are in fetch_session.go.
-// Deviations: no diverging epochs and no preferred replicas, as there are no followers yet. Min bytes is counted exactly
+// Fetch sessions are in fetch_session.go. A fetch of a follower, which must be a node of the cluster, is in replica_fetch.go.
+// Deviations: consumers are served by leaders only, and not told where logs part (they ask by OffsetForLeaderEpoch). Min bytes is counted exactly
 // for recent batches; older ones count as enough. A fetch for whose wait there is no memory is answered at once (weight.go).
 func handleFetch(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.FetchRequest)
+	if id := replicaID(r); id >= 0 {
+		if req.Peer > 0 && id == req.Peer && r.Version >= 15 {
+			handleFollowerFetch(b, req, done)
+		} else {
+			refuseFollower(req, done)
+		}
+		return
+	}
 	f := &fetch{FetchResponse: kmsg.NewPtrFetchResponse(), b: b, maxBytes: min(r.MaxBytes, b.cfg.MaxFetchBytes), done: done}
 	f.SetVersion(req.Version)
 	asks, err := f.begin(r, req.Now)
@@ -44,6 +52,26 @@ func handleFetch(b *Broker, req *Request, done Done) {
 	f.wait(req, int64(r.MinBytes), wait)
 }
 
+// replicaID is the node that a fetch says it comes from, negative for a consumer's.
+func replicaID(r *kmsg.FetchRequest) int32 {
+	if r.Version >= 15 {
+		return r.ReplicaState.ID
+	}
+	return r.ReplicaID
+}
+
+// refuseFollower answers one that says it is a node of the cluster and hasn't proved it.
+func refuseFollower(req *Request, done Done) {
+	if req.Version < 7 { // there is no error of the whole
+		done(hangUp{})
+		return
+	}
+	resp := kmsg.NewPtrFetchResponse()
+	resp.SetVersion(req.Version)
+	resp.ErrorCode = kerr.ClusterAuthorizationFailed.Code
+	done(resp)
+}
+
 // fetch is one fetch and its answer, which reads the records when it is encoded. Of the embedded response only the
 // version, the error code and the session id are used.
 type fetch struct {
@@ -57,6 +85,9 @@ type fetch struct {
 	session      *fetchSession // of an incremental fetch
 	sessionEpoch int32         // that the fetch has left it with
 	isInitial    bool          // the answer begins a session
+
+	follower *followerSession // of a follower's fetch; then session is not used
+	number   int64            // in that
 
 	watcher *replica.Watcher
 	mu      sync.Mutex // timer and ended, while the handler still registers
@@ -74,6 +105,9 @@ type fetchPart struct {
 	pieces    [][]byte
 	size      int
 	isKnown   bool // the session's client has been told all this: it is left out
+
+	diverging *replica.Diverging // to a follower
+	leader    *partLeader        // to a client that has come to the wrong node
 }
 
 // begin finds out what is asked: all that the request says, or what its session remembers with what the request changes.
@@ -112,20 +146,39 @@ func (f *fetch) resolve(parts []fetchPart) bool {
 	urgent := false
 	f.all = parts
 	f.parts = make([]*fetchPart, 0, len(parts))
+	refused := f.b.refusal()
 	for i := range parts {
 		p := &parts[i]
 		part, err := f.find(&p.fetchKey)
-		if err == nil {
+		switch {
+		case err != nil:
+		case refused != nil:
+			err = refused
+		default:
 			err = checkFetch(part, p.next, p.epoch)
 		}
-		p.part, p.errorCode, p.hw, p.start = part, code(err), -1, -1
-		if err != nil {
+		p.part, p.hw, p.start = part, -1, -1
+		if f.fail(p, err); err != nil {
 			urgent = true
 			continue
 		}
 		f.parts = append(f.parts, p)
 	}
 	return urgent
+}
+
+// partLeader is who leads a partition, as far as this node knows.
+type partLeader struct{ id, epoch int32 }
+
+// fail notes a partition's error, and where to go instead (KIP-951).
+func (f *fetch) fail(p *fetchPart, err error) {
+	p.errorCode = code(err)
+	if f.Version < 16 || p.errorCode != kerr.NotLeaderForPartition.Code && p.errorCode != kerr.FencedLeaderEpoch.Code {
+		return
+	}
+	if id, epoch := f.b.topics.byID(meta.ID(p.id)).currentLeader(p.index); epoch >= 0 {
+		p.leader = &partLeader{id, epoch}
+	}
 }
 
 func (f *fetch) find(key *fetchKey) (*replica.Partition, error) {

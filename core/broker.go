@@ -39,8 +39,10 @@ type Broker struct {
 	light      *budget       // likewise others
 	waits      allowance     // fetches that wait
 
-	sessions *fetchSessions
-	stats    stats
+	sessions   *fetchSessions
+	followers  followerSessions
+	replicator *replicator
+	stats      stats
 
 	peers      Peers     // nil: there are none
 	tcp        *tcpPeers // these, if they are over TCP
@@ -109,6 +111,9 @@ func Open(cfg Config) (*Broker, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	if err := b.openPeers(); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	if b.replicator, err = newReplicator(b, cfg.Rand); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	b.stats.init(b.table)

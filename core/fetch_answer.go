@@ -115,6 +115,10 @@ func (f *fetch) appendFrame(o *output, correlationID int32) {
 
 // read reads every partition's records, in the order asked, within the limits, and brings the session up to date.
 func (f *fetch) read() {
+	if f.follower != nil {
+		f.follower.read(f)
+		return
+	}
 	left, found := int(f.maxBytes), false
 	for _, p := range f.parts {
 		f.readPart(p, left, found)
@@ -164,8 +168,8 @@ func (f *fetch) beginSession() {
 // readPart reads at most leftBytes of a partition, or, if nothing was found yet, at least one batch.
 func (f *fetch) readPart(p *fetchPart, leftBytes int, found bool) {
 	log, hw := p.part.Log(), p.part.HighWatermark()
-	if err := p.part.Err(); err != nil {
-		p.errorCode = code(err)
+	if err := p.part.CheckEpoch(p.epoch); err != nil { // it waited
+		f.fail(p, err)
 		return
 	}
 	if f.b.cfg.Faults.ServeUnstable {
@@ -196,7 +200,9 @@ func (f *fetch) readPart(p *fetchPart, leftBytes int, found bool) {
 // encode writes the body as kmsg would (a test compares them), with the records as pieces.
 //
 //	throttle i32 | [7+: error i16, session i32] | topics: (name | 13+: id), partitions:
-//	  index i32 | error i16 | high watermark, last stable i64 | [5+: start i64] | aborted null | [11+: replica i32] | records
+//	  index i32 | error i16 | high watermark, last stable i64 | [5+: start i64] | aborted null | [11+: replica i32] | records |
+//	  tags: 0 diverging epoch (epoch i32, end i64), 1 current leader (id, epoch i32)
+//	tags: 0 the leaders' nodes (id i32, host, port i32, rack)
 func (f *fetch) encode(o *output) {
 	v := f.Version
 	flexible := v >= 12
@@ -224,7 +230,46 @@ func (f *fetch) encode(o *output) {
 		}
 		o.tags(flexible)
 	}
-	o.tags(flexible)
+	if flexible {
+		f.encodeNodes(o)
+	}
+}
+
+// encodeNodes tells where the leaders are that partitions have named.
+func (f *fetch) encodeNodes(o *output) {
+	var told []int32
+	var nodes []byte
+	for i := range f.all {
+		l := f.all[i].leader
+		if l == nil || f.all[i].isKnown || slices.Contains(told, l.id) {
+			continue
+		}
+		if n, ok := f.b.endpoint(l.id); ok {
+			told = append(told, l.id)
+			nodes = binary.BigEndian.AppendUint32(nodes, uint32(n.ID))
+			nodes = append(appendLength(nodes, len(n.Host), true), n.Host...)
+			nodes = binary.BigEndian.AppendUint32(nodes, uint32(n.Port))
+			if n.Rack == "" {
+				nodes = appendLength(nodes, -1, true)
+			} else {
+				nodes = append(appendLength(nodes, len(n.Rack), true), n.Rack...)
+			}
+			nodes = append(nodes, 0)
+		}
+	}
+	if len(told) == 0 {
+		o.tags(true)
+		return
+	}
+	o.buf = append(o.buf, 1)
+	o.tag(0, append(appendLength(nil, len(told), true), nodes...))
+}
+
+// tag writes one tagged field.
+func (o *output) tag(number uint64, value []byte) {
+	o.buf = binary.AppendUvarint(o.buf, number)
+	o.buf = binary.AppendUvarint(o.buf, uint64(len(value)))
+	o.buf = append(o.buf, value...)
 }
 
 // byTopic gathers the partitions to answer, those of one topic that follow each other together.
@@ -262,7 +307,32 @@ func (p *fetchPart) encode(o *output, v int16) {
 	for _, piece := range p.pieces {
 		o.piece(piece)
 	}
-	o.tags(flexible)
+	if flexible {
+		p.encodeTags(o)
+	}
+}
+
+func (p *fetchPart) encodeTags(o *output) {
+	if p.diverging == nil && p.leader == nil {
+		o.tags(true)
+		return
+	}
+	count := byte(0)
+	if p.diverging != nil {
+		count++
+	}
+	if p.leader != nil {
+		count++
+	}
+	o.buf = append(o.buf, count)
+	if d := p.diverging; d != nil {
+		value := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, uint32(d.Epoch)), uint64(d.End))
+		o.tag(0, append(value, 0))
+	}
+	if l := p.leader; l != nil {
+		value := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(l.id)), uint32(l.epoch))
+		o.tag(1, append(value, 0))
+	}
 }
 
 // tags ends a structure that has no tagged fields.

@@ -246,6 +246,7 @@ func (b *Broker) syncTopic(mt *meta.Topic) error {
 	for i, p := range t.parts { // whoever is told by it finds the topic as it is now
 		if p != nil {
 			p.Assign(assignment(&mt.Partitions[i]), now)
+			b.replicator.assigned(p)
 		}
 	}
 	if mt.Name == offsetsTopic {
@@ -268,6 +269,7 @@ func (b *Broker) openReplica(mt *meta.Topic, index int32, c storage.LogConfig) (
 // dropReplica drops a log that others have now.
 func (b *Broker) dropReplica(mt *meta.Topic, p *replica.Partition) error {
 	p.Close(replica.ErrNotLeader)
+	b.replicator.assigned(p)
 	if _, err := b.store.Drop(logID(mt.ID, p.Index)); err != nil {
 		return fmt.Errorf("drop partition %s-%d: %w", mt.Name, p.Index, err)
 	}
@@ -284,6 +286,7 @@ func (b *Broker) dropTopic(mt *meta.Topic) {
 	}
 	for i, p := range t.local() {
 		p.Close(errUnknownTopic)
+		b.replicator.assigned(p)
 		if _, err := b.store.Drop(logID(mt.ID, int32(i))); err != nil {
 			b.log.Error("log of a deleted topic can't be dropped; the next start tries again", "topic", mt.Name, "partition", i, "error", err)
 		}

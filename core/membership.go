@@ -36,8 +36,11 @@ type membership struct {
 	nodes map[int32]string // as SetNodes was told last
 }
 
-// isServing says that clients are served here: this start is registered, and its disk goes on. It may be asked under any lock.
-func (b *Broker) isServing() bool { return b.registered.Load() && !b.isSilent.Load() }
+// isServing says that clients are served here: this start is registered, or has nobody to register with, and its disk goes on. It may be asked
+// under any lock.
+func (b *Broker) isServing() bool {
+	return (b.registered.Load() || b.startsAlone) && !b.isSilent.Load()
+}
 
 // isAlone says that this node is its cluster's only member. Not under meta's lock.
 func (b *Broker) isAlone() bool {

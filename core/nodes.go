@@ -89,7 +89,7 @@ func (b *Broker) controller(alive []meta.Broker) int32 {
 
 // refusal is why nothing is served to clients now, nil if it is.
 func (b *Broker) refusal() error {
-	if b.peers == nil || b.registered.Load() {
+	if b.isServing() {
 		return nil
 	}
 	return replica.ErrNotLeader

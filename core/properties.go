@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,8 +24,21 @@ type setting struct {
 
 // settings are the broker keys that are no topic defaults. Names and meanings are Kafka's; log.flush and log.tail.bytes are weir's own.
 func settings() []setting {
-	list := append(nodeSettings(), limitSettings()...)
-	return append(list, groupSettings()...)
+	return slices.Concat(nodeSettings(), limitSettings(), groupSettings(), clusterSettings())
+}
+
+func clusterSettings() []setting {
+	return []setting{
+		{configKey{name: "auto.leader.rebalance.enable", kind: kindBoolean, def: "true"},
+			func(c *Config, v string, _ int64) { c.KeepLeaders = v == "false" },
+			func(c *Config) string { return strconv.FormatBool(!c.KeepLeaders) }},
+		timeSetting("broker.session.timeout.ms", kindInt, "9000", 100, time.Millisecond, func(c *Config) *time.Duration { return &c.Session }),
+		timeSetting("controlled.shutdown.max.wait.ms", kindInt, "5000", 1, time.Millisecond, func(c *Config) *time.Duration { return &c.ShutdownWait }),
+		timeSetting("controller.quorum.election.timeout.ms", kindInt, "1000", 50, time.Millisecond, func(c *Config) *time.Duration { return &c.ElectionTimeout }),
+		timeSetting("leader.imbalance.check.interval.seconds", kindLong, "300", 1, time.Second, func(c *Config) *time.Duration { return &c.BalanceInterval }),
+		intSetting("replica.fetch.response.max.bytes", kindInt, "10485760", 1024, func(c *Config) *int32 { return &c.ReplicaFetchBytes }),
+		timeSetting("replica.lag.time.max.ms", kindLong, "30000", 1, time.Millisecond, func(c *Config) *time.Duration { return &c.ReplicaLag }),
+	}
 }
 
 func nodeSettings() []setting {
@@ -35,7 +49,7 @@ func nodeSettings() []setting {
 			func(c *Config) string { return strconv.FormatBool(c.AutoCreateTopics) }},
 		fixedSetting("broker.id", kindInt, "-1", func(c *Config) string { return strconv.Itoa(int(c.NodeID)) }),
 		textSetting("broker.rack", "", func(c *Config, v string) { c.Rack = v }, func(c *Config) string { return c.Rack }),
-		factorSetting("default.replication.factor", "1"),
+		factorSetting("default.replication.factor", "1", func(c *Config) *int16 { return &c.ReplicationFactor }),
 		fixedSetting("delete.topic.enable", kindBoolean, "true", func(*Config) string { return "true" }),
 		fixedSetting("inter.broker.protocol.version", kindString, "4.0", func(*Config) string { return "4.0" }),
 		textSetting("log.dirs", "", func(c *Config, v string) { c.Dir = v }, func(c *Config) string { return c.Dir }),
@@ -71,7 +85,7 @@ func groupSettings() []setting {
 		intSetting("offset.metadata.max.bytes", kindInt, "4096", 0, func(c *Config) *int { return &c.OffsetMetadataMaxBytes }),
 		timeSetting("offsets.retention.minutes", kindInt, "10080", 1, time.Minute, func(c *Config) *time.Duration { return &c.OffsetsRetention }),
 		intSetting("offsets.topic.num.partitions", kindInt, "50", 1, func(c *Config) *int32 { return &c.OffsetsTopicPartitions }),
-		factorSetting("offsets.topic.replication.factor", "3"),
+		factorSetting("offsets.topic.replication.factor", "3", func(c *Config) *int16 { return &c.OffsetsReplicationFactor }),
 	}
 }
 
@@ -100,10 +114,12 @@ func textSetting(name, kafkaDefault string, set func(*Config, string), read func
 		func(c *Config, v string, _ int64) { set(c, v) }, read}
 }
 
-// factorSetting is a replication factor: any is taken, and clamped to the nodes there are.
-func factorSetting(name, kafkaDefault string) setting {
+// factorSetting is a replication factor: any is taken, and clamped to the nodes there are. -1 is the default, which is what there is, but 3 at
+// most.
+func factorSetting(name, kafkaDefault string, field func(*Config) *int16) setting {
 	return setting{configKey{name: name, kind: kindInt, def: kafkaDefault, min: -1, max: math.MaxInt16},
-		func(*Config, string, int64) {}, func(*Config) string { return "1" }}
+		func(c *Config, _ string, n int64) { *field(c) = int16(max(0, n)) },
+		func(c *Config) string { return strconv.Itoa(int(cmp.Or(*field(c), 3))) }}
 }
 
 // fixedSetting is shown and can't be set.

@@ -12,6 +12,8 @@ import (
 	"github.com/weirlog/weir/storage"
 )
 
+var errNoPeers = errors.New("it is a node's of a cluster, and cluster.secret is not given")
+
 // identify makes this broker the node that its folder is. A folder without identity becomes the configured one's, or node 1's.
 func (b *Broker) identify() (meta.Identity, error) {
 	identity, hasOne, err := meta.ReadIdentity(b.store)
@@ -55,6 +57,9 @@ func (b *Broker) openMeta(identity meta.Identity) error {
 	b.isNodesStale.Store(true)
 	if b.startsAlone {
 		return b.startAlone(now)
+	}
+	if b.peers == nil {
+		return fmt.Errorf("data folder %s: %w", b.cfg.Dir, errNoPeers)
 	}
 	b.setNodes()
 	q.View(func(img *meta.Image) { err = b.syncAll(img) })

@@ -18,6 +18,7 @@ var (
 	errInternalTopic  = errors.New("an internal topic is not written by clients")
 	errClosing        = errors.New("the broker is closing")
 	errNotRegistered  = fmt.Errorf("the node was started on a full disk and has not registered yet: %w", storage.ErrDiskFull)
+	errNotMember      = errors.New("the node is not one of its cluster yet")
 	errNotOpen        = errors.New("the partition's log couldn't be opened at this node's start")
 	errNoMetadata     = errors.New("the metadata log is missing, and nothing will be served or dropped without it")
 )
@@ -49,6 +50,7 @@ func codes() []codeRow {
 		{errUnknownTopic, kerr.UnknownTopicOrPartition},
 		{errUnknownTopicID, kerr.UnknownTopicID},
 		{errInternalTopic, kerr.InvalidTopicException},
+		{errNotMember, kerr.NotController},
 		{errNotOpen, kerr.KafkaStorageError},
 		{errClosing, kerr.NotLeaderForPartition},
 		{storage.ErrCorruptBatch, kerr.CorruptMessage},
@@ -76,7 +78,14 @@ func codes() []codeRow {
 		{meta.ErrPartitions, kerr.InvalidPartitions},
 		{meta.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 		{meta.ErrFailed, kerr.KafkaStorageError},
-		{meta.ErrNoLeader, kerr.RequestTimedOut}, // retriable: it may have been made
+		{meta.ErrNoLeader, kerr.RequestTimedOut},  // retriable: it may have been made
+		{meta.ErrNoReplica, kerr.RequestTimedOut}, // retriable: the brokers that were chosen have gone meanwhile
+		{meta.ErrUnknownNode, kerr.BrokerIDNotRegistered},
+		{meta.ErrStaleBroker, kerr.StaleBrokerEpoch},
+		{meta.ErrInUse, kerr.InvalidRequest},
+		{meta.ErrNoElection, kerr.ElectionNotNeeded},
+		{meta.ErrUnelectable, kerr.EligibleLeadersNotAvailable},
+		{meta.ErrNoAssignment, kerr.NoReassignmentInProgress},
 		{errPeerSecret, kerr.SaslAuthenticationFailed},
 		{errNoSecret, kerr.ClusterAuthorizationFailed},
 		{errPeerCluster, kerr.InconsistentClusterID},

@@ -101,9 +101,17 @@ func (b *Broker) appendRefusal() error {
 		return err
 	}
 	if !b.registered.Load() {
-		return errNotRegistered
+		return b.unregistered()
 	}
 	return nil
+}
+
+// unregistered is why the metadata isn't changed by a node that has not registered: clients of a cluster look for another that has.
+func (b *Broker) unregistered() error {
+	if b.startsAlone {
+		return errNotRegistered
+	}
+	return errNotMember
 }
 
 // optional is s, nil if it is empty.

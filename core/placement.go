@@ -46,8 +46,8 @@ func (b *Broker) activeNodes() []meta.Broker {
 
 // nowhere is why a topic can't be placed on any broker.
 func (b *Broker) nowhere(topic string) error {
-	if b.peers == nil {
-		return errNotRegistered
+	if !b.registered.Load() {
+		return b.unregistered()
 	}
 	return fmt.Errorf("place topic %q: no broker is active: %w", topic, meta.ErrNoLeader)
 }
@@ -119,13 +119,19 @@ func (b *Broker) checkAsked(replicas [][]int32, width int) error {
 		case len(ids) != width:
 			return fmt.Errorf("replicas %v: others have %d replicas: %w", ids, width, kerr.InvalidReplicaAssignment)
 		}
+		isActive := false
 		for j, id := range ids {
-			if !slices.ContainsFunc(nodes, func(n meta.Broker) bool { return n.ID == id }) {
+			at := slices.IndexFunc(nodes, func(n meta.Broker) bool { return n.ID == id })
+			if at < 0 {
 				return fmt.Errorf("replicas %v: there is no node %d: %w", ids, id, kerr.InvalidReplicaAssignment)
 			}
 			if slices.Contains(ids[:j], id) {
 				return fmt.Errorf("replicas %v: node %d is there twice: %w", ids, id, kerr.InvalidReplicaAssignment)
 			}
+			isActive = isActive || nodes[at].State == meta.BrokerActive
+		}
+		if !isActive {
+			return fmt.Errorf("replicas %v: none of the nodes is active: %w", ids, kerr.InvalidReplicaAssignment)
 		}
 	}
 	return nil

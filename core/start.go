@@ -136,7 +136,7 @@ func (b *Broker) dropOrphans(img *meta.Image) error {
 // propose is meta's Propose, for all but registration itself, which comes first.
 func (b *Broker) propose(c meta.Command, now time.Time, done func(meta.Result, error)) {
 	if !b.registered.Load() {
-		done(meta.Result{}, errNotRegistered)
+		done(meta.Result{}, b.unregistered())
 		return
 	}
 	b.meta.Propose(c, now, done)

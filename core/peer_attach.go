@@ -172,7 +172,7 @@ func (s *attachServer) finish(mac []byte) ([]byte, error) {
 	hello, challenge := s.hello, s.challenge
 	s.challenge = nil // one try
 	if !hmac.Equal(mac, attachMAC(s.secret, roleClient, hello, challenge)) {
-		return nil, fmt.Errorf("node %d at %s proves nothing: %w", s.peer.ID, s.peer.Address, errPeerSecret)
+		return nil, fmt.Errorf("node %d at %q proves nothing: %w", s.peer.ID, s.peer.Address, errPeerSecret)
 	}
 	return attachMAC(s.secret, roleServer, hello, challenge), nil
 }

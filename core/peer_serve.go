@@ -35,6 +35,8 @@ type attachedPeer struct {
 type attachments struct {
 	mu     sync.Mutex
 	byLane map[attachment]*conn
+
+	refusals seldom
 }
 
 type attachment struct {
@@ -126,7 +128,7 @@ func (c *conn) attachPeer(h header) error {
 	}
 	resp := &privateResponse{key: keyAttachPeer, body: body}
 	if err != nil {
-		c.b.rejects.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "peer refused", "peer", c.host, "node", c.attaching.peer.ID, "address", c.attaching.peer.Address, "error", err)
+		c.b.attached.refusals.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "peer refused", "peer", c.host, "node", c.attaching.peer.ID, "address", c.attaching.peer.Address, "error", err)
 		resp = refusal(keyAttachPeer, err)
 	}
 	if !c.reply(h.correlationID, resp) {

@@ -45,6 +45,9 @@ func (p *Partition) Assign(a Assignment, now time.Time) {
 	before := p.assigned
 	wasLeading := p.isLeading()
 	p.assigned, p.isAssigned, p.wish = a, true, nil
+	if a.LeaderEpoch != before.LeaderEpoch {
+		p.leaderHW = 0
+	}
 	switch {
 	case !p.isLeading():
 		p.followers = nil

@@ -38,6 +38,7 @@ func (p *Partition) Ask() (FetchAsk, bool) {
 		return FetchAsk{}, false
 	}
 	ask := FetchAsk{p.assigned.LeaderEpoch, p.log.EndOffset(), p.log.LeaderEpoch(), p.log.DurableEnd()}
+	p.follow(ask.DurableEnd)
 	if p.faults.ForgetEpoch {
 		ask.LastEpoch = -1
 	}
@@ -61,10 +62,20 @@ func (p *Partition) Take(a FetchAnswer, now time.Time) (storage.Ticket, error) {
 		p.hw = end
 	}
 	if err == nil {
-		p.hw = max(p.hw, min(a.HighWatermark, p.log.DurableEnd()))
-		p.log.SetStableEnd(p.hw)
+		if a.Diverging == nil { // else it isn't known yet that what lies below is the same
+			p.leaderHW = max(p.leaderHW, a.HighWatermark)
+		}
+		p.follow(p.log.DurableEnd())
 	}
 	return ticket, err
+}
+
+// follow moves the high watermark to the leader's, as far as that is durable here. Called with mu held.
+func (p *Partition) follow(durableEnd int64) {
+	if hw := min(p.leaderHW, durableEnd); hw > p.hw {
+		p.hw = hw
+		p.log.SetStableEnd(hw)
+	}
 }
 
 func (p *Partition) take(a FetchAnswer, now time.Time) (storage.Ticket, error) {

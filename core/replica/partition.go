@@ -45,6 +45,7 @@ type Partition struct {
 	followers  map[int32]*follower // while it leads: every replica but this
 	wish       *ISRWish
 	hw         int64
+	leaderHW   int64 // while it follows: as its leader said in this epoch
 	closed     error
 	acks       []ackWaiter // by ascending end
 	watchers   []*Watcher

@@ -25,6 +25,8 @@ type cluster struct {
 	nodes map[int32]*node
 	queue []packet
 	tune  func(*Config) // before each start
+
+	isLost func(packet) bool // its connection breaks before it comes; nil: none is
 }
 
 // node is one of them. Its broker is nil while it is down.
@@ -189,7 +191,7 @@ func (n *node) sync() {
 // deliver brings a request to its node, or an answer to its asker.
 func (c *cluster) deliver(p packet) {
 	from, to := c.nodes[p.from], c.nodes[p.to]
-	isUp := to != nil && to.Broker != nil && !to.isCut && !from.isCut
+	isUp := to != nil && to.Broker != nil && !to.isCut && !from.isCut && (c.isLost == nil || !c.isLost(p))
 	switch {
 	case p.resp != nil || p.err != nil: // an answer
 		if to == nil || to.Broker == nil || to.life != p.life {

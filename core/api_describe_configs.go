@@ -119,9 +119,12 @@ func (b *Broker) describeBroker(synonyms bool) []kmsg.DescribeConfigsResponseRes
 			c.Source = kmsg.ConfigSourceStaticBrokerConfig
 		}
 		c.IsDefault = value == s.def
+		if s.kind == kindPassword {
+			c.Value, c.IsSensitive = nil, true
+		}
 		if synonyms {
 			syn := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
-			syn.Name, syn.Value, syn.Source = s.name, &value, c.Source
+			syn.Name, syn.Value, syn.Source = s.name, c.Value, c.Source
 			c.ConfigSynonyms = append(c.ConfigSynonyms, syn)
 		}
 		list = append(list, c)

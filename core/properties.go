@@ -22,7 +22,7 @@ type setting struct {
 	read      func(c *Config) string                 // nil: it isn't shown
 }
 
-// settings are the broker keys that are no topic defaults. Names and meanings are Kafka's; log.flush and log.tail.bytes are weir's own.
+// settings are the broker keys that are no topic defaults. Names and meanings are Kafka's; cluster.secret, log.flush and log.tail.bytes are weir's own.
 func settings() []setting {
 	return slices.Concat(nodeSettings(), limitSettings(), groupSettings(), clusterSettings())
 }
@@ -32,6 +32,7 @@ func clusterSettings() []setting {
 		{configKey{name: "auto.leader.rebalance.enable", kind: kindBoolean, def: "true"},
 			func(c *Config, v string, _ int64) { c.KeepLeaders = v == "false" },
 			func(c *Config) string { return strconv.FormatBool(!c.KeepLeaders) }},
+		secretSetting("cluster.secret", 8, func(c *Config) *string { return &c.ClusterSecret }),
 		timeSetting("broker.session.timeout.ms", kindInt, "9000", 100, time.Millisecond, func(c *Config) *time.Duration { return &c.Session }),
 		timeSetting("controlled.shutdown.max.wait.ms", kindInt, "5000", 1, time.Millisecond, func(c *Config) *time.Duration { return &c.ShutdownWait }),
 		timeSetting("controller.quorum.election.timeout.ms", kindInt, "1000", 50, time.Millisecond, func(c *Config) *time.Duration { return &c.ElectionTimeout }),
@@ -112,6 +113,18 @@ func timeSetting(name string, kind configKind, kafkaDefault string, least float6
 func textSetting(name, kafkaDefault string, set func(*Config, string), read func(*Config) string, choices ...string) setting {
 	return setting{configKey{name: name, kind: kindString, def: kafkaDefault, choices: choices},
 		func(c *Config, v string, _ int64) { set(c, v) }, read}
+}
+
+// secretSetting is what nobody is shown: reading it says only whether it is there.
+func secretSetting(name string, leastChars float64, field func(*Config) *string) setting {
+	return setting{configKey{name: name, kind: kindPassword, min: leastChars},
+		func(c *Config, v string, _ int64) { *field(c) = v },
+		func(c *Config) string {
+			if *field(c) == "" {
+				return ""
+			}
+			return "[hidden]"
+		}}
 }
 
 // factorSetting is a replication factor: any is taken, and clamped to the nodes there are. -1 is the default, which is what there is, but 3 at

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/weirlog/weir/storage"
 )
 
@@ -53,7 +55,7 @@ func TestEverySettingIsReadBack(t *testing.T) {
 		}
 		shown[s.name] = s
 	}
-	values := map[configKind]string{kindBoolean: "false", kindString: "x", kindInt: "77", kindLong: "7777777", kindDouble: "0.25", kindList: "compact"}
+	values := map[configKind]string{kindBoolean: "false", kindString: "x", kindInt: "77", kindLong: "7777777", kindDouble: "0.25", kindList: "compact", kindPassword: "a secret of weir's"}
 	for _, name := range Keys() {
 		s, ok := shown[name]
 		if !ok {
@@ -73,9 +75,45 @@ func TestEverySettingIsReadBack(t *testing.T) {
 		if err := c.Set(map[string]string{name: value}); err != nil {
 			t.Errorf("set: %v", err)
 		}
+		if s.kind == kindPassword {
+			if c.ClusterSecret == "" || s.read(&c) == c.ClusterSecret {
+				t.Errorf("%s: set to %q, shown as %q", name, c.ClusterSecret, s.read(&c))
+			}
+			continue
+		}
 		got := strings.TrimPrefix(s.read(&c), "PLAINTEXT://")
 		if isClamped := strings.HasSuffix(name, ".replication.factor"); got != value && !isClamped {
 			t.Errorf("%s: set to %s, shown as %s", name, value, got)
 		}
+	}
+}
+
+// TestSecretsAreNotShown: neither in what is described, nor in what is wrong with them.
+func TestSecretsAreNotShown(t *testing.T) {
+	cfg := testConfig(t)
+	if err := cfg.Set(map[string]string{"cluster.secret": "hush"}); err == nil || strings.Contains(err.Error(), "hush") {
+		t.Errorf("a short secret: %v", err)
+	}
+	if err := cfg.Set(map[string]string{"cluster.secret": "hush, little one"}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	found := false
+	for _, c := range b.describeBroker(true) {
+		if c.Name == "cluster.secret" {
+			found = c.Value == nil && c.IsSensitive && c.Source == kmsg.ConfigSourceStaticBrokerConfig && len(c.ConfigSynonyms) == 1
+		}
+		for _, v := range append([]*string{c.Value}, c.ConfigSynonyms[0].Value) {
+			if v != nil && strings.Contains(*v, "hush") {
+				t.Errorf("%s shows the secret", c.Name)
+			}
+		}
+	}
+	if !found {
+		t.Error("cluster.secret isn't described as a secret that is set")
 	}
 }

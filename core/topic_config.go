@@ -18,12 +18,13 @@ type configKind int8
 
 // Kafka's numbers of config types.
 const (
-	kindBoolean configKind = 1
-	kindString  configKind = 2
-	kindInt     configKind = 3
-	kindLong    configKind = 5
-	kindDouble  configKind = 6
-	kindList    configKind = 7
+	kindBoolean  configKind = 1
+	kindString   configKind = 2
+	kindInt      configKind = 3
+	kindLong     configKind = 5
+	kindDouble   configKind = 6
+	kindList     configKind = 7
+	kindPassword configKind = 9 // never shown, and never part of an error
 )
 
 // configKey is one topic config: how to check it, and which broker key holds its default.
@@ -135,6 +136,10 @@ func (k configKey) check(value string) error {
 		f, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(f >= k.min && f <= k.max) {
 			return fmt.Errorf("%q is not a number from %g to %g", value, k.min, k.max)
+		}
+	case kindPassword:
+		if value != "" && float64(len(value)) < k.min {
+			return fmt.Errorf("it is shorter than %.0f characters", k.min)
 		}
 	case kindString:
 		return k.choose(value)

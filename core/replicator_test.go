@@ -259,7 +259,9 @@ func TestSessionsFollowTheTopics(t *testing.T) {
 		r.Version, r.TopicNames = 5, []string{fmt.Sprint("more-", i)}
 		c.ask(1, r)
 	}
-	c.until("topics are gone", func() bool { return c.nodes[2].topics.byName("more-2") == nil && c.nodes[3].topics.byName("more-2") == nil })
+	c.until("topics are gone", func() bool {
+		return c.nodes[2].topics.byName("more-2") == nil && c.nodes[3].topics.byName("more-2") == nil
+	})
 	c.kill(2)
 	c.until("another leads", func() bool { return c.nodes[1].leads("more-4") == 3 })
 	p := c.produce(3, "more-4", "x", -1)

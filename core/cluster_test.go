@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/cryptotest"
 	"time"
@@ -38,7 +39,14 @@ type node struct {
 	mem   *vfs.Mem
 	known map[int32]string // as SetNodes said
 	isCut bool             // nothing comes and nothing goes
-	hangs bool             // its disk
+	hangs bool             // nothing is synced
+	hang  *hang            // of a sync under way, nil: none
+}
+
+// hang is a sync that doesn't return.
+type hang struct {
+	entered, release chan struct{}
+	ended            chan []func() // nil until it hangs
 }
 
 // packet is a request or an answer on its way.
@@ -130,7 +138,8 @@ func (c *cluster) stop(id int32) {
 
 func (c *cluster) close() {
 	for _, id := range c.ids() {
-		if n := c.nodes[id]; n.Broker != nil && n.Err() == nil && !n.hangs {
+		if n := c.nodes[id]; n.Broker != nil && n.Err() == nil {
+			n.goesOn()
 			c.stop(id)
 		}
 	}
@@ -179,12 +188,68 @@ func (n *node) sync() {
 	if n.hangs {
 		return
 	}
+	if n.hang != nil {
+		n.hang.sync(n)
+		return
+	}
 	done, err := n.Store().Commit(n.c.now)
 	for _, complete := range done {
 		complete()
 	}
 	if err != nil {
 		n.c.t.Fatalf("node %d: %v", n.id, err)
+	}
+}
+
+// hangDisk has the next sync not return.
+func (n *node) hangDisk() {
+	n.hang = &hang{entered: make(chan struct{}), release: make(chan struct{})}
+}
+
+// sync is a round of a disk that hangs as soon as it has something to sync.
+func (h *hang) sync(n *node) {
+	if h.ended != nil {
+		return
+	}
+	var once sync.Once
+	n.mem.Inject(func(op vfs.Op) error {
+		if op.Kind == vfs.OpSync {
+			once.Do(func() { close(h.entered) })
+			<-h.release
+		}
+		return nil
+	})
+	ended := make(chan []func(), 1)
+	go func() {
+		done, err := n.Store().Commit(n.c.now)
+		if err != nil {
+			n.c.t.Errorf("node %d: %v", n.id, err)
+		}
+		ended <- done
+	}()
+	select {
+	case <-h.entered:
+		h.ended = ended
+	case done := <-ended: // there was nothing to sync
+		for _, complete := range done {
+			complete()
+		}
+	}
+}
+
+// goesOn ends a hang.
+func (n *node) goesOn() {
+	h := n.hang
+	if h == nil {
+		return
+	}
+	n.mem.Inject(nil)
+	close(h.release)
+	n.hang = nil
+	if h.ended != nil {
+		for _, complete := range <-h.ended {
+			complete()
+		}
 	}
 }
 
@@ -283,7 +348,7 @@ func (n *node) brokers() map[int32]meta.BrokerState {
 	return states
 }
 
-// areActive says that every node that is up knows of these brokers, and no others, as active.
+// areActive says that every node that is up has registered and knows of these brokers, and no others, as active.
 func (c *cluster) areActive(ids ...int32) func() bool {
 	return func() bool {
 		for _, n := range c.up() {
@@ -294,7 +359,7 @@ func (c *cluster) areActive(ids ...int32) func() bool {
 				}
 			}
 			slices.Sort(active)
-			if !n.isCut && !slices.Equal(active, ids) {
+			if !n.isCut && (!slices.Equal(active, ids) || !n.registered.Load()) {
 				return false
 			}
 		}
@@ -322,7 +387,8 @@ func (c *cluster) newTopic(name string, replicas ...int32) {
 	c.t.Helper()
 	id := meta.ID{1: 7}
 	copy(id[2:], name)
-	n := c.up()[0]
+	up := c.up()
+	n := up[slices.IndexFunc(up, func(n *node) bool { return !n.isCut })]
 	create := meta.CreateTopic{ID: id, Name: name, Replicas: [][]int32{replicas}}
 	var failed error
 	n.propose(meta.Command{CreateTopic: &create}, c.now, func(_ meta.Result, err error) { failed = err })
@@ -337,6 +403,25 @@ func (c *cluster) newTopic(name string, replicas ...int32) {
 	if failed != nil {
 		c.t.Fatalf("create topic %s: %v", name, failed)
 	}
+}
+
+// propose has a node propose a command, and waits for its fate.
+func (c *cluster) propose(n *node, cmd meta.Command) (r meta.Result, err error) {
+	c.t.Helper()
+	isDone := false
+	n.meta.Propose(cmd, c.now, func(got meta.Result, failed error) { r, err, isDone = got, failed, true })
+	c.until("fate of a proposal", func() bool { return isDone })
+	return r, err
+}
+
+// partitionOf is partition 0 of a topic in a node's image.
+func (n *node) partitionOf(topic string) (p meta.Partition) {
+	n.meta.View(func(img *meta.Image) {
+		if t := img.Topic(topic); t != nil {
+			p = t.Partitions[0]
+		}
+	})
+	return p
 }
 
 // leads is who leads partition 0 of a topic as a node knows it.

@@ -37,9 +37,16 @@ type ISRWish struct {
 // for each change, in order, and may be called again for what is known: a partition epoch that isn't above the newest is ignored. It is the only confirmation of a wish (Review).
 func (p *Partition) Assign(a Assignment, now time.Time) {
 	var e effects
+	p.role.Lock()
+	p.assign(a, now, &e)
+	p.role.Unlock()
+	e.run()
+}
+
+func (p *Partition) assign(a Assignment, now time.Time, e *effects) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed != nil || p.isAssigned && a.PartitionEpoch <= p.assigned.PartitionEpoch {
-		p.mu.Unlock()
 		return
 	}
 	before := p.assigned
@@ -63,10 +70,8 @@ func (p *Partition) Assign(a Assignment, now time.Time) {
 	}
 	if p.isLeading() {
 		p.keepFollowers(now)
-		p.raise(&e)
+		p.raise(e)
 	}
-	p.mu.Unlock()
-	e.run()
 }
 
 // isLeading says that this node leads the partition. Called with mu held.

@@ -27,7 +27,7 @@ const manyBytes = int64(1) << 40
 
 // Partition is one replica of one partition, whatever its role. All methods may overlap.
 //
-// Lock order: mu, then the log's own.
+// Lock order: role, mu, then the log's own.
 type Partition struct {
 	Topic string
 	Index int32
@@ -36,6 +36,8 @@ type Partition struct {
 	log    *storage.Log
 	self   int32
 	faults Faults
+
+	role sync.RWMutex // held for reading by an append that has seen that this node leads, and for writing while that changes
 
 	mu         sync.Mutex
 	assigned   Assignment
@@ -148,22 +150,17 @@ func (p *Partition) Err() error {
 // (ErrNotLeader, ErrNotEnough). done, unless Append itself returns an error, is called once, perhaps before Append returns; with ErrNotLeader when
 // the fate of the batch is the next leader's, with ErrNotEnoughLate when it is on all of a set that has become too small.
 func (p *Partition) Append(batch []byte, acks Acks, minISR int, now time.Time, done Done) error {
-	p.mu.Lock()
-	epoch, tenure, err := p.assigned.LeaderEpoch, p.tenure, p.checkEpoch(-1)
-	minISR = min(minISR, len(p.assigned.Replicas)) // as Kafka does: a topic of one replica takes what it always took
-	if err == nil && acks == AcksAll && len(p.assigned.ISR) < minISR {
-		err = ErrNotEnough
-	}
-	p.mu.Unlock()
+	return p.AppendIn(-1, batch, acks, minISR, now, done)
+}
+
+// AppendIn is Append in one leader epoch only, -1 for any; else CheckEpoch's errors.
+func (p *Partition) AppendIn(leaderEpoch int32, batch []byte, acks Acks, minISR int, now time.Time, done Done) error {
+	app, minISR, tenure, err := p.appendAs(leaderEpoch, batch, acks, minISR, now)
 	if err != nil {
 		return err
 	}
 	if p.faults.AckEarly && acks == AcksAll {
 		acks = AcksLeader
-	}
-	app, err := p.log.Append(batch, epoch, now)
-	if err != nil {
-		return err
 	}
 	end := app.LastOffset + 1
 	if !app.Duplicate {
@@ -182,6 +179,23 @@ func (p *Partition) Append(batch []byte, acks Acks, minISR int, now time.Time, d
 		}
 	})
 	return nil
+}
+
+// appendAs appends as the leader that this node is, which it stays meanwhile: a follower's log takes nothing but what its leader has.
+func (p *Partition) appendAs(leaderEpoch int32, batch []byte, acks Acks, minISR int, now time.Time) (app storage.Appended, wanted, tenure int, err error) {
+	p.role.RLock()
+	defer p.role.RUnlock()
+	p.mu.Lock()
+	epoch, tenure, err := p.assigned.LeaderEpoch, p.tenure, p.checkEpoch(leaderEpoch)
+	wanted = min(minISR, len(p.assigned.Replicas)) // as Kafka does: a topic of one replica takes what it always took
+	if err == nil && acks == AcksAll && len(p.assigned.ISR) < wanted {
+		err = ErrNotEnough
+	}
+	p.mu.Unlock()
+	if err == nil {
+		app, err = p.log.Append(batch, epoch, now)
+	}
+	return app, wanted, tenure, err
 }
 
 // record remembers how many bytes end at end, and tells followers that wait for more.

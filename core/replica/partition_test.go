@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,5 +169,42 @@ func TestAppendsCarryTheEpochAndItNeverFalls(t *testing.T) {
 	commit(t, store)
 	if p.LeaderEpoch() != 7 || p.Log().LeaderEpoch() != 7 {
 		t.Errorf("epoch %d, of the log %d", p.LeaderEpoch(), p.Log().LeaderEpoch())
+	}
+}
+
+// An append that is under way when this node stops leading comes before that, or is refused: a follower's log grows by its leader's records only.
+func TestAppendsEndWithTheLeadership(t *testing.T) {
+	_, p := opened(t)
+	a, _ := p.Assigned()
+	a.Replicas, a.ISR = []int32{1, 2}, []int32{1, 2}
+	for range 300 {
+		a.Leader, a.LeaderEpoch, a.PartitionEpoch = 1, a.LeaderEpoch+1, a.PartitionEpoch+1
+		p.Assign(a, time.Now())
+		var all sync.WaitGroup
+		began := make(chan struct{}, 4)
+		for range 4 {
+			all.Go(func() {
+				began <- struct{}{}
+				for p.Append(one(), AcksNone, 1, time.Now(), func(storage.Appended, error) {}) == nil {
+				}
+			})
+		}
+		<-began
+		a.Leader, a.LeaderEpoch, a.PartitionEpoch = 2, a.LeaderEpoch+1, a.PartitionEpoch+1
+		p.Assign(a, time.Now())
+		end := p.Log().EndOffset()
+		all.Wait()
+		if now := p.Log().EndOffset(); now != end {
+			t.Fatalf("a follower's log has grown from %d to %d", end, now)
+		}
+	}
+}
+
+func TestAppendInOneEpoch(t *testing.T) {
+	_, p := opened(t)
+	for epoch, want := range map[int32]error{4: ErrFencedEpoch, 5: nil, 6: ErrUnknownEpoch, -1: nil} {
+		if err := p.AppendIn(epoch, one(), AcksNone, 1, time.Now(), func(storage.Appended, error) {}); !errors.Is(err, want) {
+			t.Errorf("epoch %d: %v, want %v", epoch, err, want)
+		}
 	}
 }

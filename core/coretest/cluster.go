@@ -26,12 +26,21 @@ type Options struct {
 
 // Stats is what happened in a run.
 type Stats struct {
-	Operations, Acknowledged, Read, Commits, Topics int // of clients: answered without error; records by acks=all; records; offsets; created
-	Faults, Crashes, DiskFaults, Hangs              int
-	Elections, MetaElections, Truncations           int
-	Shrinks, Expands, Records, Retries, Lost        int // Lost: of acks 0 and 1, which promise less
-	Steps                                           int
-	Virtual                                         time.Duration
+	Operations   int // of clients: answered, without loss of the connection
+	Records      int // written,
+	Acknowledged int // of them by acks=all,
+	Lost         int // and given up, by acks 0 and 1, which promise less
+	Retries      int // of batches
+	Read         int // records, by consumers
+	Commits      int // of groups' offsets
+	Joins        int // of groups' members
+	Topics       int // created
+
+	Faults, Crashes, DiskFaults, Hangs, Leaves int
+	Elections, MetaElections                   int
+	Truncations, Shrinks, Expands              int
+	Steps                                      int
+	Virtual                                    time.Duration
 }
 
 // Report is a run's outcome. The digest is of everything that moved: the same seed gives the same.
@@ -63,6 +72,7 @@ type Cluster struct {
 	producers []*producer
 	consumers []*consumer
 	groups    []*committer
+	members   []*member
 	admin     *admin
 
 	Stats Stats
@@ -234,13 +244,16 @@ func (c *Cluster) settle(when string) {
 	for _, g := range c.groups {
 		g.renew()
 	}
+	for _, m := range c.members {
+		m.renew()
+	}
 }
 
 // unsettled is why the cluster isn't one yet, "" if it is.
 func (c *Cluster) unsettled() string {
 	for _, n := range c.nodes {
-		if n.b == nil {
-			return fmt.Sprintf("node %d is down", n.id)
+		if n.b == nil || !n.leaveUntil.IsZero() {
+			return fmt.Sprintf("node %d is down, or will be", n.id)
 		}
 	}
 	for _, k := range c.clients {

@@ -76,6 +76,7 @@ func (c *Cluster) draw() fault {
 		{6, "disk fails a sync", func(n *node) { n.failSync() }},
 		{7, "clock jumps", func(n *node) { n.jump() }},
 		{6, "power is cut everywhere", func(*node) { c.blackout(true) }},
+		{8, "controlled shutdown", func(n *node) { n.leave() }},
 		{2, "two lose power", func(n *node) { n.crash(true); c.other(n).crash(true) }},
 		{4, "loss of power, one after the other", func(n *node) {
 			n.crash(true)

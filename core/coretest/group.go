@@ -37,7 +37,8 @@ func (g *committer) step() {
 	}
 	switch {
 	case g.coordinator == 0:
-		g.find()
+		g.isWaiting = true
+		g.find(g.group, g, func() { g.isWaiting = false })
 	case g.c.isLast && !g.isSeen, !g.c.isLast && g.c.chance(2):
 		g.look()
 	case !g.c.isLast && g.c.chance(15):
@@ -60,42 +61,12 @@ func (g *committer) once(req kmsg.Request, done func(kmsg.Response, error)) {
 	}})
 }
 
-func (g *committer) find() {
-	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.Version, req.CoordinatorKeys = 4, []string{g.group}
-	g.isWaiting = true
-	g.ask(g.anyone(), req, func(resp kmsg.Response, err error) {
-		g.isWaiting = false
-		if err != nil {
-			g.pause()
-			return
-		}
-		k := resp.(*kmsg.FindCoordinatorResponse).Coordinators[0]
-		if k.ErrorCode != 0 {
-			if !isPassing(k.ErrorCode) {
-				g.c.failf("%v: find coordinator: %s", g, errorName(k.ErrorCode))
-			}
-			g.pause()
-			return
-		}
-		g.coordinator = k.NodeID
-	})
-}
-
 func (g *committer) commit() {
 	g.tried++
 	offset, to := g.tried, g.coordinator
 	life := g.c.node(to).life
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Version, req.Group, req.Generation = 8, g.group, -1
-	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic = g.at.topic
-	p := kmsg.NewOffsetCommitRequestTopicPartition()
-	p.Partition, p.Offset = g.at.index, offset
-	t.Partitions = append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
 	g.ackedIn = 0
-	g.once(req, func(resp kmsg.Response, err error) {
+	g.once(offsetCommit(g.group, g.at, offset), func(resp kmsg.Response, err error) {
 		if err != nil {
 			return
 		}
@@ -112,25 +83,16 @@ func (g *committer) commit() {
 // the newest, is it certain what must be there.
 func (g *committer) look() {
 	to, life := g.coordinator, g.c.node(g.coordinator).life
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.Version, req.Group = 7, g.group
-	t := kmsg.NewOffsetFetchRequestTopic()
-	t.Topic, t.Partitions = g.at.topic, []int32{g.at.index}
-	req.Topics = append(req.Topics, t)
 	least := int64(-1)
 	if g.c.isLast || g.ackedBy == to && g.ackedIn == life {
 		least = g.acked
 	}
 	isLast := g.c.isLast
-	g.once(req, func(resp kmsg.Response, err error) {
+	g.once(offsetFetch(g.group, g.at), func(resp kmsg.Response, err error) {
 		if err != nil {
 			return
 		}
-		r := resp.(*kmsg.OffsetFetchResponse)
-		code, offset := r.ErrorCode, int64(-1)
-		if code == 0 && len(r.Topics) == 1 && len(r.Topics[0].Partitions) == 1 {
-			code, offset = r.Topics[0].Partitions[0].ErrorCode, r.Topics[0].Partitions[0].Offset
-		}
+		code, offset := fetchedOffset(resp.(*kmsg.OffsetFetchResponse))
 		switch {
 		case code != 0:
 			g.refused("look", code)
@@ -148,6 +110,36 @@ func (g *committer) refused(what string, code int16) {
 	}
 	g.coordinator = 0
 	g.pause()
+}
+
+// offsetCommit commits one offset, of no member.
+func offsetCommit(group string, at place, offset int64) *kmsg.OffsetCommitRequest {
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Version, req.Group, req.Generation = 8, group, -1
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic = at.topic
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Partition, p.Offset = at.index, offset
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+// offsetFetch asks for one offset.
+func offsetFetch(group string, at place) *kmsg.OffsetFetchRequest {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Version, req.Group = 7, group
+	t := kmsg.NewOffsetFetchRequestTopic()
+	t.Topic, t.Partitions = at.topic, []int32{at.index}
+	req.Topics = append(req.Topics, t)
+	return req
+}
+
+func fetchedOffset(r *kmsg.OffsetFetchResponse) (code int16, offset int64) {
+	if r.ErrorCode != 0 || len(r.Topics) != 1 || len(r.Topics[0].Partitions) != 1 {
+		return r.ErrorCode, -1
+	}
+	return r.Topics[0].Partitions[0].ErrorCode, r.Topics[0].Partitions[0].Offset
 }
 
 // admin creates topics: first those that others use, then now and then another.
@@ -224,7 +216,7 @@ func (a *admin) create(what topic) {
 			a.names = append(a.names, what.name)
 			a.wanted = a.wanted[1:]
 		case !isPassing(r.ErrorCode):
-			a.c.failf("%v: create topic %s: %s", a, what.name, name)
+			a.c.failf("%v: create topic %s: %s: %s", a, what.name, name, *r.ErrorMessage)
 		}
 	})
 }
@@ -258,6 +250,12 @@ func (c *Cluster) addClients() {
 		g := &committer{user: c.newUser(), group: fmt.Sprintf("group-%d", i), at: at, acked: -1}
 		c.groups = append(c.groups, g)
 		c.clients = append(c.clients, g)
+	}
+	t := &team{name: "team", topic: "a", partitions: 3, tried: make([]int64, 3), acked: []int64{-1, -1, -1}, owners: make(map[int32]map[int32]string)}
+	for range 2 {
+		m := &member{user: c.newUser(), team: t}
+		c.members = append(c.members, m)
+		c.clients = append(c.clients, m)
 	}
 }
 

@@ -34,7 +34,9 @@ type node struct {
 	isNew       bool          // it has not been stepped yet
 	downUntil   time.Time
 	pausedUntil time.Time // zero: it runs
-	hang        *hang     // of its disk, nil: it works
+	leaveUntil  time.Time // zero: it stays; else it goes down then at the latest
+	hasLeft     bool
+	hang        *hang // of its disk, nil: it works
 	hangUntil   time.Time
 	seen        map[place]*seen
 }
@@ -80,6 +82,7 @@ func (n *node) start() {
 	c := n.c
 	n.life++
 	n.pausedUntil, n.next, n.isNew, n.seen = time.Time{}, time.Time{}, true, make(map[place]*seen)
+	n.leaveUntil, n.hasLeft = time.Time{}, false
 	if c.isBad && c.chance(10) {
 		n.mem.CrashAt(n.mem.Ops()+1+int64(c.rng.IntN(60)), c.chance(50))
 	}
@@ -145,17 +148,46 @@ func (n *node) step() {
 		n.next = n.b.Step(now)
 	}
 	n.disk()
-	if n.b == nil || n.hang != nil {
-		return
+	if n.hang == nil {
+		n.mayEnd()
 	}
+}
+
+// mayEnd is the end of the process, if there is a reason.
+func (n *node) mayEnd() {
+	c := n.c
 	if n.mem.Crashed() {
 		n.down(true)
-	} else if err := n.b.Store().Err(); err != nil { // the process ends
+		return
+	}
+	if n.b.Store().Err() != nil {
 		c.Stats.DiskFaults++
 		n.down(c.chance(70))
-	} else if err := n.b.Quorum().Err(); err != nil {
-		c.failf("node %d: %v", n.id, err)
+		return
 	}
+	if err := errors.Join(n.b.Quorum().Err(), n.b.Err()); err != nil {
+		c.failf("node %d ends: %v", n.id, err)
+		return
+	}
+	if !n.leaveUntil.IsZero() && (n.hasLeft || c.now.After(n.leaveUntil)) {
+		if n.hasLeft {
+			c.Stats.Leaves++
+		}
+		if err := n.b.Close(); err != nil && !n.mem.Crashed() && n.b.Store().Err() == nil {
+			c.failf("node %d: close: %v", n.id, err)
+		}
+		n.down(false)
+	}
+}
+
+// leave is a controlled shutdown, and a start some time after it.
+func (n *node) leave() {
+	if n.b == nil || !n.leaveUntil.IsZero() {
+		return
+	}
+	n.leaveUntil = n.c.now.Add(6 * time.Second)
+	life := n.life
+	n.b.StartLeaving(func() { n.hasLeft = n.hasLeft || n.life == life })
 }
 
 // disk is the store's loops.
@@ -176,7 +208,7 @@ func (n *node) disk() {
 		}
 	}
 	if c.rng.IntN(1500) == 0 {
-		if _, err := s.Compact(context.WithoutCancel(c.ctx), n.clock()); err != nil && s.Err() == nil && !n.mem.Crashed() {
+		if _, err := s.Compact(context.WithoutCancel(c.ctx), n.clock()); err != nil && !errors.Is(err, storage.ErrBusy) && s.Err() == nil && !n.mem.Crashed() {
 			c.failf("node %d: compact: %v", n.id, err)
 		}
 	}

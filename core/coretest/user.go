@@ -110,6 +110,28 @@ func (u *user) refresh(topic string) {
 	})
 }
 
+// find looks for the coordinator of a group, for who.
+func (u *user) find(group string, who fmt.Stringer, done func()) {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.Version, req.CoordinatorKeys = 4, []string{group}
+	u.ask(u.anyone(), req, func(resp kmsg.Response, err error) {
+		done()
+		if err != nil {
+			u.pause()
+			return
+		}
+		k := resp.(*kmsg.FindCoordinatorResponse).Coordinators[0]
+		if k.ErrorCode == 0 {
+			u.coordinator = k.NodeID
+			return
+		}
+		if !isPassing(k.ErrorCode) {
+			u.c.failf("%v: find coordinator: %s", who, errorName(k.ErrorCode))
+		}
+		u.pause()
+	})
+}
+
 // isPassing says that a client tries again after an error.
 func isPassing(code int16) bool {
 	switch code {

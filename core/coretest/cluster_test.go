@@ -1,0 +1,69 @@
+package coretest
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/weirlog/weir/core"
+	"github.com/weirlog/weir/core/meta"
+	"github.com/weirlog/weir/core/replica"
+)
+
+// TestCluster: three nodes keep what they promise, whatever happens to them. WEIR_SEEDS is how many runs, WEIR_SEED the first, or without WEIR_SEEDS the
+// only one.
+func TestCluster(t *testing.T) {
+	first, count := number(t, "WEIR_SEED", 0), number(t, "WEIR_SEEDS", 40)
+	if os.Getenv("WEIR_SEED") != "" && os.Getenv("WEIR_SEEDS") == "" {
+		count = 1
+	}
+	var sum total
+	for seed := first; seed < first+count; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := run(t, seed, Options{})
+			if r.Fault != "" {
+				t.Fatalf("seed %d: %s\n%+v", seed, r.Fault, r.Stats)
+			}
+			sum.add(r.Stats)
+		})
+	}
+	sum.log(t)
+	if count > 1 && !t.Failed() && (sum.leastOperations < 2000 || sum.leastFaults < 5 || sum.Truncations == 0 || sum.Shrinks == 0 || sum.Expands == 0 || sum.Hangs == 0 || sum.DiskFaults == 0) {
+		t.Error("something never happened, or not enough")
+	}
+}
+
+// TestMutationsAreFound: the same runs find what is broken on purpose.
+func TestMutationsAreFound(t *testing.T) {
+	for _, m := range []struct {
+		name   string
+		faults core.Faults
+	}{
+		{"acknowledged before the quorum has it", core.Faults{Replica: replica.Faults{AckEarly: true}}},
+		{"the leader counts what its disk hasn't got", core.Faults{Replica: replica.Faults{AckAtEnd: true}}},
+		{"log ends count rather than durable ends", core.Faults{Replica: replica.Faults{CountEnds: true}}},
+		{"the leader doesn't look whether logs agree", core.Faults{Replica: replica.Faults{SkipDivergence: true}}},
+		{"the follower keeps what the leader doesn't have", core.Faults{Replica: replica.Faults{SkipCut: true}}},
+		{"the follower forgets the epoch of what it has", core.Faults{Replica: replica.Faults{ForgetEpoch: true}}},
+		{"a follower joins below the epoch's start", core.Faults{Replica: replica.Faults{JoinEarly: true}}},
+		{"those to be added don't count", core.Faults{Replica: replica.Faults{TrustOldISR: true}}},
+		{"consumers are served above the high watermark", core.Faults{ServeUnstable: true}},
+		{"the partition epoch is ignored", core.Faults{Meta: meta.Faults{IgnoreEpochs: true}}},
+		{"a vote is forgotten", core.Faults{Meta: meta.Faults{ForgetVote: true}}},
+		{"metadata is acknowledged to peers before the disk has it", core.Faults{Meta: meta.Faults{SayUnsynced: true}}},
+		{"metadata is answered before the group has agreed", core.Faults{Meta: meta.Faults{AckEarly: true}}},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			const most = 200
+			for seed := range uint64(most) {
+				fault := ""
+				t.Run(fmt.Sprint(seed), func(t *testing.T) { fault = run(t, seed, Options{Faults: m.faults}).Fault })
+				if fault != "" {
+					t.Logf("found by seed %d: %.300s", seed, fault)
+					return
+				}
+			}
+			t.Errorf("not found by %d seeds", most)
+		})
+	}
+}

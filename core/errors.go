@@ -79,7 +79,6 @@ func codes() []codeRow {
 		{meta.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 		{meta.ErrFailed, kerr.KafkaStorageError},
 		{meta.ErrNoLeader, kerr.RequestTimedOut},  // retriable: it may have been made
-		{meta.ErrNoReplica, kerr.LeaderNotAvailable}, // they were active when it was placed: placed again it may go well
 		{meta.ErrNoReplica, kerr.RequestTimedOut}, // retriable: the brokers that were chosen have gone meanwhile
 		{meta.ErrUnknownNode, kerr.BrokerIDNotRegistered},
 		{meta.ErrStaleBroker, kerr.StaleBrokerEpoch},

@@ -195,7 +195,7 @@ func wantedReplicas(img *meta.Image, factor int) (changes []meta.Assignment) {
 					replicas = append(replicas, id)
 				}
 			}
-			first := i % len(replicas) // leadership is to be everyone's
+			first := max(0, slices.Index(replicas, candidates[i%len(candidates)])) // leadership is to be everyone's
 			changes = append(changes, meta.Assignment{ID: t.ID, Partition: int32(i), Replicas: slices.Concat(replicas[first:], replicas[:first])})
 		}
 	}

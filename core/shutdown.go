@@ -76,6 +76,9 @@ func (b *Broker) stepLeaving(now time.Time) time.Time {
 	if l.deadline.IsZero() {
 		l.deadline = now.Add(b.cfg.ShutdownWait)
 	}
+	if l.stage == transfers && b.leader.Load() != b.cfg.NodeID {
+		l.stage, l.retry = fencesSelf, time.Time{}
+	}
 	stage, deadline := l.stage, l.deadline
 	mayAsk := !l.isAsking && !now.Before(l.retry)
 	l.mu.Unlock()
@@ -105,7 +108,7 @@ func (b *Broker) leave(stage leavingStage, now time.Time) {
 			b.enter(transfers)
 		}
 	case transfers:
-		if b.leader.Load() != b.cfg.NodeID || !b.transfer(now) {
+		if !b.transfer(now) {
 			b.enter(fencesSelf)
 		}
 	case fencesSelf:

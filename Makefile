@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 KILLS    ?= 10
 MYSQL_KILLS ?= 20
 
-.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz chaos-mysql soak clean
+.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz model chaos-mysql soak clean
 
 help:
 	@echo 'make build      bin/weir, one static binary'
@@ -24,6 +24,7 @@ help:
 	@echo 'make bench-report  e2e/bench/RESULTS.md from the stored results'
 	@echo 'make golden     real peers write the golden test data anew (RECORDER=name picks some)'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
+	@echo 'make model      spin checks the models of replication and of the write-ahead log, and that each broken rule is found'
 	@echo 'make chaos-mysql   sysbench on MySQL and MariaDB with twenty times SIGKILL and DDL between (MYSQL_KILLS=N)'
 	@echo 'make soak       what takes too long for make test'
 
@@ -86,6 +87,10 @@ fuzz:
 	  done; \
 	done
 
+# core/model has the models; run.sh there tells what is checked.
+model:
+	@core/model/run.sh
+
 # The rest of the kills in e2e are made by `make test`.
 chaos-mysql:
 	@WEIR_E2E_KILLS=$(MYSQL_KILLS) e2e/test.sh e2e 'MySQL'
@@ -95,6 +100,7 @@ soak: build
 	@KILLS=60 DEMO_DIR=$$(readlink -f .run)/soak DEMO_PORT=29290 DEMO_RATE=300 e2e/demo/demo.sh run
 	@DEMO_DIR=$$(readlink -f .run)/soak DEMO_PORT=29290 e2e/demo/demo.sh stop
 	@$(MAKE) chaos-mysql
+	@$(MAKE) model
 	@$(MAKE) fuzz FUZZTIME=5m
 
 clean:

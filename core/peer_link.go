@@ -316,6 +316,9 @@ func (l *link) end() {
 	}
 	l.isEnded = true
 	close(l.ended)
+	if l.broken == nil {
+		l.broken = errPeerGone
+	}
 	if l.conn != nil {
 		_ = l.conn.nc.Close() // run fails what it held
 	}

@@ -103,11 +103,11 @@ func (p *tcpPeers) close() {
 		p.isClosed = true
 		close(p.ended)
 	}
-	for nc := range p.conns {
-		_ = nc.Close() // nobody wants what it holds
-	}
 	for _, n := range p.nodes {
 		n.end()
+	}
+	for nc := range p.conns {
+		_ = nc.Close() // nobody wants what it holds
 	}
 	p.mu.Unlock()
 	p.running.Wait()

@@ -267,7 +267,7 @@ func groupCode(err error) int16 {
 	switch c := code(err); c {
 	case 0:
 		return 0
-	case kerr.NotLeaderForPartition.Code:
+	case kerr.NotLeaderForPartition.Code, kerr.FencedLeaderEpoch.Code:
 		return kerr.NotCoordinator.Code
 	case kerr.MessageTooLarge.Code:
 		return c

@@ -29,10 +29,10 @@ func (b *Broker) ensureTopic(name string, partitions int32, factor int16, config
 	})
 }
 
-// appendRecords appends records as one batch. done is called exactly once, perhaps before appendRecords returns: with
+// appendRecords appends records as one batch, in this leader epoch only. done is called exactly once, perhaps before appendRecords returns: with
 // the first record's offset when the batch is acknowledged as acks=all would be (durable on the whole in-sync set, below the high watermark),
 // else with the reason. Records need a key where the topic is compacted.
-func (b *Broker) appendRecords(p *replica.Partition, records []record.Record, now time.Time, done func(baseOffset int64, err error)) {
+func (b *Broker) appendRecords(p *replica.Partition, leaderEpoch int32, records []record.Record, now time.Time, done func(baseOffset int64, err error)) {
 	if err := b.appendRefusal(); err != nil {
 		done(-1, err)
 		return
@@ -42,7 +42,7 @@ func (b *Broker) appendRecords(p *replica.Partition, records []record.Record, no
 		minISR = t.configs.minISR
 	}
 	batch := record.AppendBatch(nil, records, now)
-	err := p.Append(batch, replica.AcksAll, minISR, now, func(app storage.Appended, err error) { done(app.BaseOffset, err) })
+	err := p.AppendIn(leaderEpoch, batch, replica.AcksAll, minISR, now, func(app storage.Appended, err error) { done(app.BaseOffset, err) })
 	if err != nil {
 		done(-1, fmt.Errorf("append to %s-%d: %w", p.Topic, p.Index, err))
 	}

@@ -7,6 +7,19 @@ import (
 	"github.com/weirlog/weir/core/replica"
 )
 
+// clusterAPIs lists the keys that speak of the cluster's nodes and of where partitions live.
+func clusterAPIs() []api {
+	return []api{
+		{key: 43, min: 0, max: 2, oldest: 0, handle: handleElectLeaders},
+		{key: 45, min: 0, max: 1, oldest: 0, handle: handleAlterPartitionReassignments},
+		{key: 46, min: 0, max: 0, oldest: 0, handle: handleListPartitionReassignments},
+		{key: keyDescribeQuorum, min: 0, max: 2, oldest: 0, handle: handleDescribeQuorum},
+		{key: 60, min: 0, max: 2, oldest: 0, handle: handleDescribeCluster},
+		{key: 64, min: 0, max: 0, oldest: 0, handle: handleUnregisterBroker},
+		{key: 75, min: 0, max: 0, oldest: 0, handle: handleDescribeTopicPartitions},
+	}
+}
+
 // What follows is what the image says of brokers, as clients may know it. All of it may be asked from anywhere, under meta's lock too.
 
 // nodes is every broker that has registered, by id. A node that nobody knows yet knows at least itself.

@@ -95,7 +95,7 @@ func (c *conn) mayAsk(key int16) (limit int, err error) {
 		return 0, nil
 	case c.peer == nil, c.peer.id == 0 && key < keyProbe && key != keyAttachPeer:
 		return 0, fmt.Errorf("%w: key %d", errNotAttached, key)
-	case !isPrivate && key != keyFetch:
+	case !isPrivate && key != keyFetch && key != keyDescribeQuorum:
 		return 0, fmt.Errorf("%w: key %d", errPeerKey, key)
 	}
 	return c.peer.lane.frameLimit(), nil

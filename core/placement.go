@@ -109,29 +109,34 @@ func alternate(nodes []meta.Broker) []meta.Broker {
 // first.
 func (b *Broker) checkAsked(replicas [][]int32, width int) error {
 	nodes := b.nodes()
-	for i, ids := range replicas {
+	for _, ids := range replicas {
 		if width == 0 {
 			width = len(ids)
 		}
-		switch {
-		case len(ids) == 0:
-			return fmt.Errorf("partition %d has no replica: %w", i, kerr.InvalidReplicaAssignment)
-		case len(ids) != width:
+		if err := checkReplicas(ids, nodes); err != nil {
+			return err
+		}
+		if len(ids) != width {
 			return fmt.Errorf("replicas %v: others have %d replicas: %w", ids, width, kerr.InvalidReplicaAssignment)
 		}
-		isActive := false
-		for j, id := range ids {
-			at := slices.IndexFunc(nodes, func(n meta.Broker) bool { return n.ID == id })
-			if at < 0 {
-				return fmt.Errorf("replicas %v: there is no node %d: %w", ids, id, kerr.InvalidReplicaAssignment)
-			}
-			if slices.Contains(ids[:j], id) {
-				return fmt.Errorf("replicas %v: node %d is there twice: %w", ids, id, kerr.InvalidReplicaAssignment)
-			}
-			isActive = isActive || nodes[at].State == meta.BrokerActive
-		}
-		if !isActive {
+		if !slices.ContainsFunc(nodes, func(n meta.Broker) bool { return n.State == meta.BrokerActive && slices.Contains(ids, n.ID) }) {
 			return fmt.Errorf("replicas %v: none of the nodes is active: %w", ids, kerr.InvalidReplicaAssignment)
+		}
+	}
+	return nil
+}
+
+// checkReplicas reports replicas that no partition can have.
+func checkReplicas(ids []int32, nodes []meta.Broker) error {
+	if len(ids) == 0 {
+		return fmt.Errorf("no replicas: %w", kerr.InvalidReplicaAssignment)
+	}
+	for i, id := range ids {
+		if !slices.ContainsFunc(nodes, func(n meta.Broker) bool { return n.ID == id }) {
+			return fmt.Errorf("replicas %v: there is no node %d: %w", ids, id, kerr.InvalidReplicaAssignment)
+		}
+		if slices.Contains(ids[:i], id) {
+			return fmt.Errorf("replicas %v: node %d is there twice: %w", ids, id, kerr.InvalidReplicaAssignment)
 		}
 	}
 	return nil

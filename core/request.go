@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -48,7 +49,7 @@ type api struct {
 }
 
 // apis is the dispatch table. What is in it is advertised; what is not in it ends the connection.
-// The group keys (8-16, 42) are listed by groupAPIs in groups.go.
+// The group keys (8-16, 42) are listed by groupAPIs in groups.go, those of the cluster by clusterAPIs in nodes.go.
 func apis() []api {
 	table := []api{
 		{key: 0, min: 0, max: 13, oldest: 3, handle: handleProduce},
@@ -65,9 +66,8 @@ func apis() []api {
 		{key: 33, min: 0, max: 2, oldest: 0, handle: handleAlterConfigs},
 		{key: 37, min: 0, max: 3, oldest: 0, handle: handleCreatePartitions},
 		{key: 44, min: 0, max: 1, oldest: 0, handle: handleIncrementalAlterConfigs},
-		{key: 60, min: 0, max: 2, oldest: 0, handle: handleDescribeCluster},
 	}
-	return append(table, groupAPIs()...)
+	return slices.Concat(table, groupAPIs(), clusterAPIs())
 }
 
 // peerAPIs are the private keys, which only an attached peer may ask for. AttachPeer is the connection's own (peer_serve.go).

@@ -173,15 +173,11 @@ func (s *shard) post(next step) {
 
 func (s *shard) perform(eff coord.Effects) {
 	for _, batch := range eff.Batches {
-		if s.hasEnded.Load() { // another coordinator may know better by now
-			s.appended(batch, -1, replica.ErrNotLeader)
-			continue
-		}
 		records := make([]record.Record, len(batch.Records))
 		for i, r := range batch.Records {
 			records[i] = record.Record{Key: r.Key, Value: r.Value}
 		}
-		s.b.appendRecords(s.part, records, s.b.cfg.Now(), func(base int64, err error) { s.appended(batch, base, err) })
+		s.b.appendRecords(s.part, s.epoch, records, s.b.cfg.Now(), func(base int64, err error) { s.appended(batch, base, err) })
 	}
 	for _, a := range eff.Answers {
 		done := s.waiting[a.ID]
@@ -194,7 +190,7 @@ func (s *shard) perform(eff coord.Effects) {
 
 // appended reports a batch's fate.
 func (s *shard) appended(batch coord.Batch, base int64, err error) {
-	if err != nil && !errors.Is(err, errClosing) && !errors.Is(err, replica.ErrNotLeader) {
+	if err != nil && !s.hasEnded.Load() && !errors.Is(err, errClosing) && groupCode(err) != kerr.NotCoordinator.Code {
 		s.b.log.Warn("a group's change can't be stored", "partition", s.part.Index, "error", err)
 	}
 	s.post(func(c *coord.Coordinator) coord.Effects {

@@ -138,7 +138,7 @@ func (s *attachServer) begin(secret string, self peerSelf, hello []byte, rand io
 		return nil, errNoSecret
 	}
 	var h attachHello
-	if err := json.Unmarshal(hello, &h); err != nil || s.hello != nil || len(h.Nonce) != nonceBytes || h.ID < 0 || h.Lane > LaneData {
+	if err := json.Unmarshal(hello, &h); err != nil || s.hello != nil || len(h.Nonce) != nonceBytes || h.ID < 0 || h.Lane > laneOnce {
 		return nil, fmt.Errorf("hello: %w", errAttach)
 	}
 	if h.V != attachVersion {

@@ -25,7 +25,7 @@ const (
 
 	firstPrivateKey = keyAttachPeer
 
-	maxPeerControlBytes = 4 << 20  // a frame of the control lane
+	maxPeerControlBytes = 16 << 20 // a frame of the control lane: raft's messages with the largest command of the metadata
 	maxPeerDataBytes    = 32 << 20 // a request of the data lane: a Fetch that names every partition
 	maxAttachBytes      = 2 << 10  // a frame of one that isn't attached
 )

@@ -77,9 +77,9 @@ func (l *link) queue(req kmsg.Request, done func(kmsg.Response, error)) error {
 	before := len(l.out)
 	l.next++
 	out := appendRequest(l.out, l.next, req)
-	if n := len(out) - before; before > 0 && len(out) > maxQueuedBytes || n-sizeBytes > l.lane.frameLimit() {
+	if n := len(out) - before - sizeBytes; n > l.lane.frameLimit() {
 		l.out = out[:before]
-		return fmt.Errorf("%w: %d bytes behind %d", errPeerFull, n, before)
+		return fmt.Errorf("%w: %d bytes", errFrameSize, n)
 	}
 	l.out = out
 	l.calls++

@@ -161,7 +161,7 @@ func (c *conn) handshake(ask []byte) ([]byte, error) {
 		return nil, err
 	}
 	p := &attachedPeer{id: s.peer.ID, lane: s.peer.Lane, start: s.peer.Start, address: s.peer.Address}
-	if p.id == 0 {
+	if p.id == 0 || p.lane == laneOnce {
 		c.peer = p
 	} else if err := c.b.attached.add(c, p, time.Now()); err != nil {
 		return nil, err

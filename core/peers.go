@@ -9,11 +9,16 @@ type Lane uint8
 const (
 	LaneControl Lane = iota // raft, and the seldom requests of private keys
 	LaneData                // fetches of followers
+
+	laneOnce // one request by address; it doesn't take the place of the control lane's connection
 )
 
 func (l Lane) String() string {
-	if l == LaneData {
+	switch l {
+	case LaneData:
 		return "data"
+	case laneOnce:
+		return "once"
 	}
 	return "control"
 }

@@ -368,10 +368,13 @@ func TestQueueIsBounded(t *testing.T) {
 		p.Call(1, LaneControl, message, nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return len(l.out) > maxQueuedBytes-2<<20
+		return len(l.out) >= maxQueuedBytes
 	})
+	for range 10 {
+		p.Call(1, LaneControl, message, nil)
+	}
 	l.mu.Lock()
-	if len(l.out) > maxQueuedBytes {
+	if len(l.out) > maxQueuedBytes+2<<20 {
 		t.Errorf("%d bytes are queued", len(l.out))
 	}
 	l.mu.Unlock()
@@ -571,6 +574,69 @@ func TestPeersGetInWhereClientsDoNot(t *testing.T) {
 	})
 	first.send(kmsg.NewPtrApiVersionsRequest(), 0, 1)
 	first.receive(kmsg.NewPtrApiVersionsResponse())
+}
+
+// TestCallsByAddress: they come with their node's id, and leave its control lane alone.
+func TestCallsByAddress(t *testing.T) {
+	from := make(chan int32, 10)
+	b, _ := alone(t, handlers{keyProbe: func(b *Broker, req *Request, done Done) {
+		from <- req.Peer
+		echo(b, req, done)
+	}})
+	p := peerOf(t, testSecret, of(b, 2), nil)
+	p.SetNodes(map[int32]string{1: b.addr})
+	probe := &privateRequest{key: keyProbe, body: []byte("who?")}
+	if got := await(t, callPeer(p, 1, LaneControl, probe)); got.err != nil || await(t, from) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	p.mu.Lock()
+	l := p.nodes[1].links[LaneControl]
+	p.mu.Unlock()
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	for range 5 {
+		got := make(chan called, 2)
+		p.callAddr(b.addr, probe, func(resp *privateResponse, err error) { got <- called{resp, err} })
+		if g := await(t, got); g.err != nil || string(g.resp.(*privateResponse).body) != "who?" {
+			t.Fatalf("%+v", g)
+		}
+		if id := await(t, from); id != 2 {
+			t.Errorf("node 2 asked as %d", id)
+		}
+	}
+	if got := await(t, callPeer(p, 1, LaneControl, probe)); got.err != nil {
+		t.Error(got.err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != conn {
+		t.Error("the control lane has another connection now")
+	}
+	got := make(chan error, 1)
+	p.callAddr("127.0.0.1:1", probe, func(_ *privateResponse, err error) { got <- err })
+	if err := await(t, got); err == nil {
+		t.Error("nobody answers, and that is no error")
+	}
+}
+
+// TestLargestMessage: the largest command of the metadata gets through.
+func TestLargestMessage(t *testing.T) {
+	raft := make(chan int, 1)
+	b, _ := alone(t, handlers{keyRaft: func(_ *Broker, req *Request, done Done) {
+		raft <- len(req.Body.(*privateRequest).body)
+		done(nil)
+	}})
+	p := peerOf(t, testSecret, of(b, 2), nil)
+	p.SetNodes(map[int32]string{1: b.addr})
+	size := b.cfg.MetadataLogBytes + 4<<20
+	p.Call(1, LaneControl, &privateRequest{key: keyRaft, body: make([]byte, size)}, nil)
+	if n := await(t, raft); n != size {
+		t.Errorf("%d bytes of %d came", n, size)
+	}
+	if got := await(t, callPeer(p, 1, LaneControl, &privateRequest{key: keyProbe, body: make([]byte, maxPeerControlBytes)})); !errors.Is(got.err, errFrameSize) {
+		t.Errorf("one that no peer takes: %v", got.err)
+	}
 }
 
 // TestRaftIsNotHeldUp: raft's messages go on while what was asked before them waits.

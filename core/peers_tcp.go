@@ -26,7 +26,7 @@ const (
 	peerWriteWait   = 10 * time.Second       // for a peer to take something
 	slowestPeer     = 128 << 10              // bytes in a second
 
-	maxQueuedBytes = 4 << 20 // of requests that aren't written
+	maxQueuedBytes = 4 << 20 // of requests that aren't written; one more may be as large as a frame can be
 	maxQueuedCalls = 1000    // that aren't written, or wait for answers
 	maxAddrCalls   = 64      // calls by address under way
 	maxStrangers   = 64      // nodes that are known only by their attaching
@@ -251,7 +251,7 @@ func (p *tcpPeers) callAddr(addr string, req *privateRequest, done func(*private
 
 // ask makes one call over a new connection.
 func (p *tcpPeers) ask(addr string, req *privateRequest) (*privateResponse, error) {
-	c, err := p.dial(addr, 0, LaneControl)
+	c, err := p.dial(addr, 0, laneOnce)
 	if err != nil {
 		return nil, err
 	}

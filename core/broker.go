@@ -58,6 +58,7 @@ type Broker struct {
 	joined       string // cluster that the folder belongs to, as it was founded or has joined; empty: it began its own
 	newClusterID string // for a cluster that has none
 	strangers    int    // registrations under this node's id by others; under meta's lock
+	pace         pace
 	member       membership
 	duty         duty
 	leaving      leaving
@@ -120,9 +121,11 @@ func Open(cfg Config) (*Broker, error) {
 	b.topics.init()
 	b.groups.init(b)
 	if err := b.openMeta(identity); err != nil {
+		b.disconnect()
 		return nil, errors.Join(err, store.Close())
 	}
 	b.openGroups()
+	b.news()
 	return b, nil
 }
 
@@ -172,34 +175,6 @@ func (b *Broker) tick(ctx context.Context) error {
 			return err
 		}
 		sleep.Reset(wait)
-	}
-}
-
-// Step does all that is due at now: the time of the metadata's group, this node's way into its cluster and out of it, what the group's leader has to
-// see to, and timers. It returns the next deadline, zero if there is none; it must be called before when a request or a completion may have changed
-// something. It is the broker's one entry for time; Run calls it, and so do tests and simulations that step a broker themselves.
-func (b *Broker) Step(now time.Time) time.Time {
-	next := b.stepMeta(now)
-	for _, step := range []func(time.Time) time.Time{b.stepMember, b.stepDuty, b.stepLeaving, b.timers.step} {
-		if at := step(now); next.IsZero() || !at.IsZero() && at.Before(next) {
-			next = at
-		}
-	}
-	return next
-}
-
-// Err is why the broker must end, nil if it need not: the metadata's group can't go on here, or there is another node with the same id.
-func (b *Broker) Err() error {
-	if err := b.fault.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// end has the broker end with this error, unless there is one already.
-func (b *Broker) end(err error) {
-	if b.fault.CompareAndSwap(nil, &err) {
-		b.timers.poke()
 	}
 }
 

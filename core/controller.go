@@ -100,7 +100,7 @@ func (b *Broker) changeMembers(now time.Time) {
 			d.changeAt = now.Add(dutyPause)
 		}
 		d.mu.Unlock()
-		b.timers.poke()
+		b.news()
 	})
 }
 

@@ -25,7 +25,9 @@ func (b *Broker) Serve(ln net.Listener) error {
 		_ = ln.Close() // nothing was written to it
 		return nil
 	}
-	b.advertised.CompareAndSwap(nil, &addr)
+	if b.advertised.CompareAndSwap(nil, &addr) {
+		b.news() // others may be told now
+	}
 	b.listeners[ln] = struct{}{}
 	b.serving.Add(1)
 	b.mu.Unlock()

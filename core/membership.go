@@ -48,24 +48,6 @@ func (b *Broker) isAlone() bool {
 	return len(members) == 1 && members[0].Node == b.cfg.NodeID && members[0].IsVoter
 }
 
-// stepMeta gives the metadata's group its time, and notes who leads it.
-func (b *Broker) stepMeta(now time.Time) time.Time {
-	next := b.meta.Tick(now)
-	b.isClocked.Store(!next.IsZero())
-	b.noteLeader()
-	if err := b.meta.Err(); err != nil {
-		b.end(err)
-	}
-	b.isSilent.Store(b.meta.IsSilent() || b.Err() != nil)
-	return next
-}
-
-// noteLeader keeps who leads the group where it can be looked at under any lock. It says whether that has changed.
-func (b *Broker) noteLeader() bool {
-	leader, _ := b.meta.Leader()
-	return b.leader.Swap(leader) != leader
-}
-
 // stepMember proposes what this start still lacks: the cluster's id, its registration, its being active. It returns when it
 // wants to be called again.
 func (b *Broker) stepMember(now time.Time) time.Time {
@@ -135,7 +117,7 @@ func (b *Broker) ask(c meta.Command, now time.Time) {
 		} else if m.mend() {
 			b.log.Info("disk has space again, records are taken", "dir", b.cfg.Dir)
 		}
-		b.timers.poke()
+		b.news()
 	})
 }
 
@@ -206,13 +188,13 @@ func (b *Broker) admit(id int32, now time.Time, done func(error)) {
 		return
 	}
 	b.meta.ChangeMembers(voters, append(learners, id), now, done)
-	b.timers.poke() // who was alone needs a clock now
+	b.news() // who was alone needs a clock now
 }
 
 // nodesChanged has the addresses of the others worked out again, soon.
 func (b *Broker) nodesChanged() {
 	b.isNodesStale.Store(true)
-	b.timers.poke()
+	b.news()
 }
 
 // setNodes tells the peers who and where the others are.

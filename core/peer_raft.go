@@ -19,6 +19,6 @@ func handleRaft(b *Broker, req *Request, done Done) {
 	}
 	done(nil)
 	if b.noteLeader() || !b.isClocked.Load() {
-		b.timers.poke()
+		b.news()
 	}
 }

@@ -56,7 +56,7 @@ func (b *Broker) StartLeaving(done func()) {
 	if isOver {
 		done()
 	}
-	b.timers.poke()
+	b.news()
 }
 
 func (b *Broker) isLeaving() bool {
@@ -134,7 +134,7 @@ func (b *Broker) enter(stage leavingStage) {
 	for _, f := range done {
 		f()
 	}
-	b.timers.poke()
+	b.news()
 }
 
 // askToBe proposes another state for this node.
@@ -151,7 +151,7 @@ func (b *Broker) askToBe(state meta.BrokerState, now time.Time) {
 			l.retry = now.Add(b.cfg.ElectionTimeout / 2)
 		}
 		l.mu.Unlock()
-		b.timers.poke()
+		b.news()
 	})
 }
 

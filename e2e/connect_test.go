@@ -18,10 +18,14 @@ import (
 
 // status is the answer of /connectors/NAME/status.
 type status struct {
-	Connector struct{ State, Trace string }
-	Tasks     []struct {
+	Connector struct {
+		State, Trace string
+		Worker       string `json:"worker_id"`
+	}
+	Tasks []struct {
 		ID           int
 		State, Trace string
+		Worker       string `json:"worker_id"`
 	}
 }
 

@@ -103,70 +103,92 @@ func TestWorkerOnAnotherKafka(t *testing.T) {
 	}
 }
 
-// TestSecondWorkerIsRefused: a worker whose group has a live member ends with status 1 and names it; the one that is
-// there goes on. When that one is frozen for longer than its session, a worker that waits takes over, and the frozen one
-// writes nothing when it wakes up.
-func TestSecondWorkerIsRefused(t *testing.T) {
+// TestWorkersOfOneGroup: two workers share a connector and its task, and each serves requests. What one has that is frozen for
+// longer than its session, or killed, the other has within 15 seconds; the frozen one writes nothing when it wakes up, but
+// comes in again. No line is lost or comes twice.
+func TestWorkersOfOneGroup(t *testing.T) {
 	kafka := startNode(t, shared(t))
-	first := newWorker(t, kafka, "workers", "--set", "connect.connect.group.wait.ms=-1")
-	first.start()
-	in := filepath.Join(first.dir, "in.txt")
-	appendLines(t, in, 0, 100)
-	config := map[string]string{"connector.class": "file-source", "file": in, "topic": "lines"}
-	first.apply("in", config)
-	eventually(t, 20*time.Second, func() (bool, string) { // what is not stored is read again by who takes over
-		_, body := first.rest(http.MethodGet, "/connectors/in/offsets", "")
-		return strings.Contains(body, `"position":790`), body // the length of the file
-	})
-
-	refused := newWorker(t, kafka, "workers", "--set", "connect.connect.group.wait.ms=0")
-	refused.launch()
-	select {
-	case err := <-refused.done:
-		refused.cmd = nil
-		if log := refused.log(); err == nil || !strings.Contains(log, first.connect()+"/") || !strings.Contains(log, "group.id") {
-			t.Errorf("a second worker ended with %v\n%s", err, log)
+	workers := []*node{newWorker(t, kafka, "workers"), newWorker(t, kafka, "workers")}
+	for _, w := range workers {
+		w.start()
+	}
+	in := filepath.Join(t.TempDir(), "in.txt")
+	lines := 0
+	feed := func() { // what is not stored is read again by who takes over
+		appendLines(t, in, lines, lines+100)
+		lines += 100
+		info, err := os.Stat(in)
+		if err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("a second worker runs")
+		eventually(t, 30*time.Second, func() (bool, string) {
+			said := ""
+			for _, w := range workers {
+				if w.cmd != nil {
+					_, said = w.rest(http.MethodGet, "/connectors/in/offsets", "")
+				}
+			}
+			return strings.Contains(said, fmt.Sprintf(`"position":%d}`, info.Size())), said
+		})
 	}
-	if got := first.status("in"); !got.running(1) {
-		t.Errorf("the first worker was disturbed: %+v", got)
+	config := map[string]string{"connector.class": "file-source", "file": in, "topic": "lines"}
+	workers[1].apply("in", config)
+	feed()
+	if code, body := workers[0].put("in", config); code != http.StatusOK {
+		t.Errorf("one of the two workers refuses a configuration: %d %s", code, body)
 	}
-
-	second := newWorker(t, kafka, "workers", "--set", "connect.connect.group.wait.ms=-1")
-	second.launch()
-	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	// owner is the number of the worker that has the task.
+	owner := func(asked *node) int {
+		at := -1
+		eventually(t, 20*time.Second, func() (bool, string) {
+			got := asked.status("in")
+			for i, w := range workers {
+				if got.running(1) && "http://"+got.Tasks[0].Worker == w.connect() {
+					at = i
+				}
+			}
+			return at >= 0, fmt.Sprintf("%+v", got)
+		})
+		return at
+	}
+	taken := func(from int, other *node, began time.Time) {
+		eventually(t, 30*time.Second, func() (bool, string) {
+			got := other.status("in")
+			ok := got.running(1) && "http://"+got.Tasks[0].Worker == other.connect() && "http://"+got.Connector.Worker == other.connect()
+			return ok, fmt.Sprintf("%+v", got)
+		})
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("what worker %d had ran at the other after %v", from, took)
+		}
+	}
+	has := owner(workers[0])
+	frozen, other := workers[has], workers[1-has]
+	began := time.Now()
+	if err := frozen.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	taken(has, other, began)
+	if err := frozen.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 30*time.Second, func() (bool, string) {
-		code, body := second.get(second.console() + "/readyz")
-		return code == http.StatusOK, body
+		said, err := kafka.weir("group", "describe", "workers", "-o", "json")
+		return err == nil && strings.Count(said, `"client_id"`) == 2, said
 	})
-	eventually(t, 20*time.Second, func() (bool, string) {
-		got := second.status("in")
-		return got.running(1), fmt.Sprintf("%+v", got)
-	})
-	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
+	feed()
+	has = owner(other)
+	began = time.Now()
+	workers[has].kill()
+	taken(has, workers[1-has], began)
+	feed()
+	workers[has].start()
+	feed()
+	if n := strings.Count(kafka.kcat("", "-q", "-C", "-t", "lines", "-o", "beginning", "-e"), "\n"); n != lines {
+		t.Errorf("%d lines came, want %d: each once", n, lines)
 	}
-	eventually(t, 20*time.Second, func() (bool, string) {
-		code, body := first.get(first.console() + "/readyz")
-		return code == http.StatusServiceUnavailable && strings.Contains(body, second.connect()+"/"), fmt.Sprint(code, body)
-	})
-	if code, body := first.put("in", config); code != http.StatusServiceUnavailable {
-		t.Errorf("the worker that has lost its group takes a configuration: %d %s", code, body)
+	for _, w := range workers {
+		w.stop(15 * time.Second)
 	}
-	appendLines(t, in, 100, 200)
-	eventually(t, 20*time.Second, func() (bool, string) {
-		lines := strings.Count(kafka.kcat("", "-q", "-C", "-t", "lines", "-o", "beginning", "-e"), "\n")
-		return lines == 200, fmt.Sprintf("%d lines, want 200: each once", lines)
-	})
-	second.stop(15 * time.Second)
-	eventually(t, 20*time.Second, func() (bool, string) {
-		code, body := first.get(first.console() + "/readyz")
-		return code == http.StatusOK && first.status("in").running(1), fmt.Sprint(code, body)
-	})
 }
 
 // TestInternalTopicsAreChecked: a config topic of two partitions, or one that is not compacted, is refused as Java does.

@@ -29,8 +29,8 @@ func newConnect() *cobra.Command {
 		Long: `Run a worker on a Kafka that is there already: connectors, Kafka Connect's REST and the console, without a log of its own.
 
 A Java worker's connect-distributed.properties is taken as it is, and so are its three topics: weir goes on where
-the Java worker has stopped, and the Java worker where weir has. Both at once are refused: whoever is in the group
-keeps it.`,
+the Java worker has stopped, and the Java worker where weir has. Workers of one group.id share its connectors and
+tasks: when one is gone, the others have what it had.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			began := time.Now()

@@ -101,7 +101,7 @@ func (m *workerMetrics) Collect(ch chan<- prometheus.Metric) {
 	if s.HoldsGroup {
 		held = 1
 	}
-	gauge(ch, "connect_group_held", "1 while this worker holds its group and runs connectors.", held)
+	gauge(ch, "connect_group_held", "1 while this worker is a member of its group and runs its share.", held)
 	gauge(ch, "connect_connectors", "Connectors.", float64(len(s.Connectors)))
 	gauge(ch, "connect_tasks", "Tasks.", float64(len(s.Tasks)))
 	for _, c := range s.Connectors {

@@ -25,7 +25,7 @@ func routes() []route {
 		{"/connectors/*/pause", m{"PUT": target(worker.TargetPaused, http.StatusAccepted)}},
 		{"/connectors/*/resume", m{"PUT": target(worker.TargetStarted, http.StatusAccepted)}},
 		{"/connectors/*/stop", m{"PUT": target(worker.TargetStopped, http.StatusNoContent)}},
-		{"/connectors/*/tasks", m{"GET": getTasks}},
+		{"/connectors/*/tasks", m{"GET": getTasks, "POST": putTasks}},
 		{"/connectors/*/tasks/*/status", m{"GET": getTaskStatus}},
 		{"/connectors/*/tasks/*/restart", m{"POST": restartTask}},
 		{"/connectors/*/topics", m{"GET": getTopics}},

@@ -42,6 +42,8 @@ type Herder interface {
 	Validate(ctx context.Context, class string, config map[string]string) (worker.Validation, error)
 	Loggers() map[string]worker.Logger
 	SetLogLevel(logger, level string) ([]string, error)
+	PutTasks(ctx context.Context, name string, body []byte, header http.Header) error
+	CatchUp(ctx context.Context) error
 }
 
 // Config bounds the API.
@@ -55,9 +57,10 @@ type api struct {
 	herder Herder
 	cfg    Config
 	log    *slog.Logger
+	others *http.Client // asks other workers
 }
 
-// New makes the handler. It serves the API at the root path.
+// New makes the handler. It serves the API at the root path. A request that another worker serves is handed on to it.
 func New(h Herder, cfg Config, log *slog.Logger) http.Handler {
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = 4 << 20
@@ -68,7 +71,7 @@ func New(h Herder, cfg Config, log *slog.Logger) http.Handler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &api{herder: h, cfg: cfg, log: log}
+	return &api{herder: h, cfg: cfg, log: log, others: otherWorkers()}
 }
 
 // reply is what an endpoint answers.
@@ -107,8 +110,7 @@ func (a *api) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.Timeout)
 	defer cancel()
 	r = r.WithContext(ctx)
-	r.Body = http.MaxBytesReader(rw, r.Body, a.cfg.MaxBodyBytes)
-	out, err := a.answer(rw, r)
+	out, err := a.serve(rw, r)
 	if err != nil {
 		out = a.failed(r, err)
 	}
@@ -135,6 +137,20 @@ func (a *api) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if _, err := rw.Write(bytes.TrimSuffix(body.Bytes(), []byte("\n"))); err != nil {
 		a.log.Debug("an answer was not taken", "path", r.URL.Path, "error", err)
 	}
+}
+
+// serve answers a request here, or has another worker answer it. The body is read whole, so that it can be handed on.
+func (a *api) serve(rw http.ResponseWriter, r *http.Request) (reply, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, a.cfg.MaxBodyBytes))
+	if err != nil {
+		return reply{}, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	out, err := a.answer(rw, r)
+	if elsewhere := (*worker.Elsewhere)(nil); errors.As(err, &elsewhere) {
+		return a.handOn(r, body, elsewhere.URL)
+	}
+	return out, err
 }
 
 // answer finds the endpoint.
@@ -232,10 +248,6 @@ func (a *api) failed(r *http.Request, err error) reply {
 func decode(r *http.Request, v any) error {
 	d := json.NewDecoder(r.Body)
 	if err := d.Decode(v); err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return err
-		}
 		if errors.Is(err, io.EOF) {
 			return badRequest("the request has no body")
 		}

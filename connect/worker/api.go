@@ -9,7 +9,8 @@ import (
 	"unicode"
 )
 
-// Every method that names a connector answers an [*Error] of status 404 when there is none.
+// Every method that names a connector answers an [*Error] of status 404 when there is none. Methods that change something
+// answer an [*Elsewhere] where another worker does it.
 
 // writeLimit bounds one change through the API.
 const writeLimit = 60 * time.Second
@@ -143,9 +144,6 @@ func (w *Worker) ResetTopics(_ context.Context, name string) error {
 
 // change runs a change of the config topic alone, and waits until the worker has read it back.
 func (w *Worker) change(ctx context.Context, f func(ctx context.Context) ([]entry, error)) error {
-	if err := w.started(); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
 	unlock, err := w.lockWrites(ctx)
@@ -163,6 +161,9 @@ func (w *Worker) change(ctx context.Context, f func(ctx context.Context) ([]entr
 // Create makes a connector; target is its first target state, "" for STARTED. Conflict (409) when it exists, 400 for an
 // invalid configuration.
 func (w *Worker) Create(ctx context.Context, name string, config map[string]string, target Target) (Info, error) {
+	if err := w.leading(); err != nil {
+		return Info{}, err
+	}
 	name, config, err := w.incoming(name, config, nil)
 	if err != nil {
 		return Info{}, err
@@ -189,9 +190,6 @@ func (w *Worker) Create(ctx context.Context, name string, config map[string]stri
 }
 
 func (w *Worker) checkNew(ctx context.Context, config map[string]string) error {
-	if err := w.started(); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
 	return w.checkConfig(ctx, config)
@@ -219,6 +217,9 @@ func (w *Worker) incoming(name string, config, stored map[string]string) (string
 
 // PutConfig makes or changes a connector.
 func (w *Worker) PutConfig(ctx context.Context, name string, config map[string]string) (info Info, created bool, err error) {
+	if err := w.leading(); err != nil {
+		return Info{}, false, err
+	}
 	old, _ := w.lookup(strings.TrimSpace(name))
 	name, config, err = w.incoming(name, config, old.config)
 	if err != nil {
@@ -244,6 +245,9 @@ func (w *Worker) PutConfig(ctx context.Context, name string, config map[string]s
 
 // PatchConfig changes some keys of a connector's configuration; nil removes a key.
 func (w *Worker) PatchConfig(ctx context.Context, name string, patch map[string]*string) (Info, error) {
+	if err := w.leading(); err != nil {
+		return Info{}, err
+	}
 	e, err := w.existing(name)
 	if err != nil {
 		return Info{}, err
@@ -286,6 +290,9 @@ func (w *Worker) PatchConfig(ctx context.Context, name string, patch map[string]
 
 // Delete removes a connector. Its offsets stay.
 func (w *Worker) Delete(ctx context.Context, name string) error {
+	if err := w.leading(); err != nil {
+		return err
+	}
 	if _, err := w.existing(name); err != nil {
 		return err
 	}
@@ -299,6 +306,9 @@ func (w *Worker) Delete(ctx context.Context, name string) error {
 
 // SetTarget pauses, resumes or stops a connector.
 func (w *Worker) SetTarget(ctx context.Context, name string, target Target) error {
+	if err := w.leading(); err != nil {
+		return err
+	}
 	if _, ok := w.lookup(name); !ok {
 		return notFound("Unknown connector %s", name)
 	}
@@ -317,6 +327,9 @@ func (w *Worker) SetTarget(ctx context.Context, name string, target Target) erro
 // Restart restarts a connector's own life and, with includeTasks, its tasks; with onlyFailed only what is FAILED. When
 // either is set the status is returned in which what is restarted reads RESTARTING; otherwise it is nil.
 func (w *Worker) Restart(ctx context.Context, name string, includeTasks, onlyFailed bool) (*Status, error) {
+	if err := w.leading(); err != nil {
+		return nil, err
+	}
 	if _, ok := w.lookup(name); !ok {
 		return nil, notFound("Unknown connector: %s", name)
 	}
@@ -350,11 +363,9 @@ func (w *Worker) RestartTask(_ context.Context, name string, task int) error {
 	if task < 0 || task >= len(e.tasks) {
 		return notFound("Unknown task: %s", TaskID{name, task})
 	}
-	w.unitsMu.Lock()
-	defer w.unitsMu.Unlock()
-	if u := w.units[name]; u != nil && task < len(u.tasks) {
-		u.tasks[task].restart()
+	if s := w.slot(TaskID{name, task}); s != nil {
+		s.restart()
 		return nil
 	}
-	return notFound("Unknown task: %s", TaskID{name, task})
+	return w.elsewhere(TaskID{name, task})
 }

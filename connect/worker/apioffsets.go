@@ -76,11 +76,11 @@ func (w *Worker) withGroup(name string, raw map[string]string, f func(*kadm.Clie
 // AlterOffsets changes offsets of a stopped connector and returns Kafka Connect's message. No entries at all
 // (nil) reset them all.
 func (w *Worker) AlterOffsets(ctx context.Context, name string, entries []OffsetEntry) (string, error) {
-	e, err := w.existing(name)
-	if err != nil {
+	if err := w.leading(); err != nil {
 		return "", err
 	}
-	if err := w.started(); err != nil {
+	e, err := w.existing(name)
+	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
@@ -106,12 +106,20 @@ func (w *Worker) AlterOffsets(ctx context.Context, name string, entries []Offset
 	return w.alterSource(ctx, c, name, e.config, entries)
 }
 
-// running reports whether tasks of the connector are still ending.
+// running reports whether tasks of the connector are still ending, here or at another worker of the group.
 func (w *Worker) running(name string) bool {
-	w.unitsMu.Lock()
-	defer w.unitsMu.Unlock()
-	u := w.units[name]
-	return u != nil && len(u.tasks) > 0
+	mine := w.group.current()
+	for id := range mine.owners {
+		if id.Connector == name && id.Task != connectorTask {
+			return true
+		}
+	}
+	for id := range w.runs() {
+		if id.Connector == name && id.Task != connectorTask {
+			return true
+		}
+	}
+	return mine.owners == nil && !mine.all // who has what is being decided
 }
 
 // Messages of Kafka Connect: whether the connector itself has confirmed the change.
@@ -237,7 +245,7 @@ func parseSinkEntry(e OffsetEntry) (topic string, partition int32, offset int64,
 	return topic, int32(p), offset, err
 }
 
-// Stats gives the worker's figures, sorted by name.
+// Stats gives the worker's figures, of what runs here, sorted by name.
 func (w *Worker) Stats() Stats {
 	out := Stats{HoldsGroup: w.group.holds() == nil}
 	for _, u := range w.allUnits() {
@@ -246,15 +254,17 @@ func (w *Worker) Stats() Stats {
 			continue
 		}
 		c := w.connector(e.config["connector.class"])
-		cs := ConnectorStats{Name: u.name, Class: e.config["connector.class"], Type: connectorType(c), State: u.connector.shown()}
+		cs := ConnectorStats{Name: u.name, Class: e.config["connector.class"], Type: connectorType(c)}
 		if c != nil {
 			cs.Version = c.Version
 		}
-		out.Connectors = append(out.Connectors, cs)
-		w.unitsMu.Lock()
-		tasks := append([]*slot(nil), u.tasks...)
-		w.unitsMu.Unlock()
-		for i, s := range tasks {
+		tasks, slots := w.tasks(u)
+		if s := slots[connectorTask]; s != nil {
+			cs.State = s.shown()
+			out.Connectors = append(out.Connectors, cs)
+		}
+		for _, i := range tasks {
+			s := slots[i]
 			ts := TaskStats{ID: TaskID{u.name, i}, Class: cs.Class, Type: cs.Type, State: s.shown(), Gauges: s.gauges()}
 			s.count.stats(&ts)
 			out.Tasks = append(out.Tasks, ts)

@@ -35,7 +35,12 @@ type Config struct {
 	Session   time.Duration // session.timeout.ms
 	Heartbeat time.Duration // heartbeat.interval.ms
 	Rebalance time.Duration // rebalance.timeout.ms
-	GroupWait time.Duration // connect.group.wait.ms; negative: for ever
+	Protocols []string      // offered to the group, by connect.protocol
+	// RebalanceDelay is scheduled.rebalance.max.delay.ms, WorkerSync worker.sync.timeout.ms, KeyTTL inter.worker.key.ttl.ms.
+	RebalanceDelay time.Duration
+	WorkerSync     time.Duration
+	KeyTTL         time.Duration
+	GroupWait      time.Duration // connect.group.wait.ms; negative: for ever
 
 	FlushInterval   time.Duration // offset.flush.interval.ms
 	FlushTimeout    time.Duration // offset.flush.timeout.ms
@@ -113,7 +118,11 @@ func workerFields() []connect.Field {
 		num("session.timeout.ms", 6000, 1, "After how long without a heartbeat the group takes a worker for dead."),
 		num("heartbeat.interval.ms", 2000, 1, "How often a worker says that it lives; at most a third of session.timeout.ms."),
 		num("rebalance.timeout.ms", 60000, 1, "How long the group waits for a member to join again."),
-		num("connect.group.wait.ms", 11000, -1, "How long a worker that starts waits for a live member of its group to go before it gives up; -1: for ever."),
+		str("connect.protocol", "sessioned", "How the group's work is divided: sessioned, or compatible for a group with Java workers of that setting."),
+		num("scheduled.rebalance.max.delay.ms", 0, 0, "How long the work of a worker that is gone waits for it to come back."),
+		num("worker.sync.timeout.ms", 3000, 1, "How long the config topic may take to be read before the group is told so."),
+		num("inter.worker.key.ttl.ms", 3600000, 1, "How often the key changes by which workers know each other's requests."),
+		num("connect.group.wait.ms", 11000, -1, "How long a worker that starts waits for members with which its group can't be shared to go before it gives up; -1: for ever."),
 		num("connect.task.memory", 64<<20, 1<<20, "Bytes that one task may hold."),
 		num("connect.task.restart.max", 10, 0, "Automatic restarts without progress before a task stays FAILED."),
 		num("connect.task.restart.backoff.ms", 1000, 1, "First delay before an automatic restart."),
@@ -196,6 +205,15 @@ func parseConfig(fields []connect.Field, props map[string]string) (Config, []str
 		TaskMemoryBytes: s.Int("connect.task.memory"), RestartMax: int(s.Int("connect.task.restart.max")),
 		RestartMin: s.Millis("connect.task.restart.backoff.ms"), RestartCap: s.Millis("connect.task.restart.backoff.max.ms"),
 		ScratchDir: s.String("connect.scratch.dir"), ScratchMaxBytes: s.Int("connect.scratch.max.bytes"),
+	}
+	c.RebalanceDelay, c.WorkerSync, c.KeyTTL = s.Millis("scheduled.rebalance.max.delay.ms"), s.Millis("worker.sync.timeout.ms"), s.Millis("inter.worker.key.ttl.ms")
+	switch protocol := strings.ToLower(s.String("connect.protocol")); protocol {
+	case "sessioned":
+		c.Protocols = groupProtocols()
+	case "compatible":
+		c.Protocols = groupProtocols()[1:]
+	default:
+		faults = append(faults, fmt.Errorf("connect.protocol: %q is not supported, sessioned and compatible are: an eager group stops all its work whenever a worker comes or goes", protocol))
 	}
 	// A heartbeat every third of the session, unless the interval is set: two may be lost.
 	c.Heartbeat = min(s.Millis("heartbeat.interval.ms"), max(c.Session/3, time.Millisecond))

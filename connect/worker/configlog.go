@@ -25,6 +25,9 @@ const (
 type configLog struct {
 	entries map[string]*configEntry
 	skipped func(key string, reason error) // told of records that mean nothing
+	next    int64                          // after the last record, nothingRead for none
+	changed int64                          // after the last record that changed which connectors and tasks there are
+	session *session                       // the newest; nil: none
 }
 
 // configEntry is what the topic says of one connector name. It outlives its connector: a target state may come first.
@@ -56,7 +59,7 @@ type restartRequest struct {
 }
 
 func newConfigLog(skipped func(string, error)) *configLog {
-	return &configLog{entries: map[string]*configEntry{}, skipped: skipped}
+	return &configLog{entries: map[string]*configEntry{}, skipped: skipped, next: nothingRead, changed: nothingRead}
 }
 
 func (l *configLog) entry(name string) *configEntry {
@@ -71,6 +74,7 @@ func (l *configLog) entry(name string) *configEntry {
 // apply takes the next record. live is false while the topic is replayed at the start: requests to restart are then old
 // news. It names the connector that the record was about, "" for none.
 func (l *configLog) apply(key string, value []byte, offset int64, live bool) (name string) {
+	l.next = offset + 1
 	var err error
 	switch {
 	case strings.HasPrefix(key, targetPrefix):
@@ -78,20 +82,26 @@ func (l *configLog) apply(key string, value []byte, offset int64, live bool) (na
 		err = l.applyTarget(name, value, offset)
 	case strings.HasPrefix(key, connectorPrefix):
 		name = key[len(connectorPrefix):]
+		before := l.size(name)
 		err = l.applyConnector(name, value, offset)
+		l.resized(name, before)
 	case strings.HasPrefix(key, taskPrefix):
 		err = l.applyTask(key[len(taskPrefix):], value)
 	case strings.HasPrefix(key, commitPrefix):
 		name = key[len(commitPrefix):]
+		before := l.size(name)
 		err = l.applyCommit(name, value, offset)
+		l.resized(name, before)
 	case strings.HasPrefix(key, restartPrefix):
 		if !live {
 			return ""
 		}
 		name = key[len(restartPrefix):]
 		err = l.applyRestart(name, value, offset)
-	case strings.HasPrefix(key, fencingPrefix), key == sessionKey, strings.HasPrefix(key, loggerPrefix):
-		return "" // of clusters and exactly-once sources
+	case key == sessionKey:
+		err = l.applySession(value)
+	case strings.HasPrefix(key, fencingPrefix), strings.HasPrefix(key, loggerPrefix):
+		return "" // of exactly-once sources, and not supported yet
 	default:
 		err = fmt.Errorf("unknown kind of record")
 	}
@@ -103,6 +113,42 @@ func (l *configLog) apply(key string, value []byte, offset int64, live bool) (na
 		delete(l.entries, name)
 	}
 	return name
+}
+
+// size is how much of a connector there is to run: nothing, or itself and its tasks.
+func (l *configLog) size(name string) int {
+	if e := l.entries[name]; e != nil && e.config != nil {
+		return 1 + len(e.tasks)
+	}
+	return 0
+}
+
+func (l *configLog) resized(name string, before int) {
+	if l.size(name) != before {
+		l.changed = l.next
+	}
+}
+
+// work is all there is to run.
+func (l *configLog) work() workSet {
+	s := workSet{}
+	for name := range l.entries {
+		for task := range l.size(name) {
+			s[TaskID{name, task + connectorTask}] = true
+		}
+	}
+	return s
+}
+
+func (l *configLog) applySession(value []byte) error {
+	if value == nil {
+		return nil
+	}
+	s, err := parseSession(value)
+	if err == nil {
+		l.session = s
+	}
+	return err
 }
 
 func (l *configLog) applyTarget(name string, value []byte, offset int64) error {

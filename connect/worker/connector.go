@@ -70,6 +70,9 @@ func (w *Worker) runConnector(ctx context.Context, l *life, spec connectorSpec) 
 // errFailed marks a connector that was failed by its own Watch.
 var errFailed = errors.New("the connector has failed")
 
+// anyRevision stands for the configuration that there is, where a plan does not tell its own.
+const anyRevision = -1
+
 // planning plans when the life begins, when a pause ends and when asked to.
 func (w *Worker) planning(ctx context.Context, l *life, p *prepared, spec connectorSpec, replan <-chan struct{}) error {
 	planned := false
@@ -159,18 +162,21 @@ func (w *Worker) taskConfigs(ctx context.Context, p *prepared, maxTasks int) ([]
 	return configs, nil
 }
 
-// writeTasks writes a plan: every task's configuration, then the commit that makes them live. It does nothing when the
-// plan is live already, or the connector's configuration or target has changed since it was planned.
+// writeTasks writes a plan, or has the leader write it: every task's configuration, then the commit that makes them live. It
+// does nothing when the plan is live already, or the connector's configuration or target has changed since it was planned.
 func (w *Worker) writeTasks(ctx context.Context, spec connectorSpec, tasks []map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	if s := w.group.current(); !s.leads {
+		return w.sendTasks(ctx, spec, tasks, &s)
+	}
 	unlock, err := w.lockWrites(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	e, ok := w.lookup(spec.name)
-	if !ok || e.revision != spec.revision || e.wanted() == TargetStopped {
+	if !ok || e.revision != spec.revision && spec.revision != anyRevision || e.wanted() == TargetStopped {
 		return nil
 	}
 	if e.planned() && sameConfigs(e.tasks, tasks) {
@@ -187,12 +193,16 @@ func (w *Worker) writeTasks(ctx context.Context, spec connectorSpec, tasks []map
 	return w.configs.putRead(ctx, commitRecord(spec.name, len(tasks), round))
 }
 
-// lockWrites makes the caller the only writer of the config topic.
+// lockWrites makes the caller the only writer of the config topic. It fails where another worker leads.
 func (w *Worker) lockWrites(ctx context.Context) (unlock func(), err error) {
 	select {
 	case w.writing <- struct{}{}:
-		return func() { <-w.writing }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for another change: %w", ctx.Err())
 	}
+	if err := w.prime(ctx); err != nil {
+		<-w.writing
+		return nil, err
+	}
+	return func() { <-w.writing }, nil
 }

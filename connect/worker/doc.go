@@ -1,10 +1,10 @@
 // Package worker runs connectors: it is the Kafka Connect compatible worker.
 //
-// The central type is [Worker]. It is a member of its group of workers, alone (seat.go, membership.go), and runs
-// connectors while it holds the group; everything it does it does because it read it back from the config topic, so a
-// cluster changes who acts and nothing else. A worker owns three compacted topics (config, offsets, status: see
-// table.go), a herder that turns their content into running connectors and tasks (herder.go, slot.go), and per task a
-// source or a sink loop (source.go, sink.go) with its ledger, tolerance and dead letters.
+// The central type is [Worker]. It is a member of its group of workers (member.go, membership.go; CLUSTER.md tells the whole)
+// and runs its share of their connectors and tasks while it is one; everything it does it does because it read it back from
+// the config topic, which the group's leader alone writes. The group shares three compacted topics (config, offsets, status:
+// see table.go); a herder turns their content and the share into running connectors and tasks (herder.go, slot.go), and per
+// task there is a source or a sink loop (source.go, sink.go) with its ledger, tolerance and dead letters.
 //
 // Invariants:
 //
@@ -14,7 +14,8 @@
 //  3. Per task: in = out + filtered + dead-lettered + skipped (counted in stats.go).
 //  4. What a task holds is bounded by connect.task.memory.
 //  5. A secret given by a provider lives in the task that needs it and in no topic, answer or log.
-//  6. Of the workers of one group, weir's and Java's, at most one runs connectors and writes the three topics.
+//  6. Of the workers of one group, weir's and Java's, at most one runs a connector or a task, at most one leads, and what runs
+//     nowhere else is written by who is a member for certain.
 //  7. One connector's fault is its own: unknown classes, refused keys, panics and errors make that connector or task
 //     FAILED with the reason, and nothing else.
 //

@@ -4,26 +4,25 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"sort"
 	"sync"
 	"time"
 )
 
-// unit is one connector as this worker runs it: its own life and its tasks. Only the herder changes it; tasks is guarded
-// by Worker.unitsMu, since Stats reads it.
+// unit is what of one connector this worker runs: its own life, or none, and some of its tasks. Only the herder changes
+// it, under Worker.unitsMu, since others read it.
 type unit struct {
 	name      string
-	connector *slot
-	tasks     []*slot
+	slots     map[int]*slot  // by task, connectorTask for the connector itself
 	lives     sync.WaitGroup // of all its slots
 	restarted int64          // the newest restart request that was acted upon
 }
 
-// herd turns what was read from the config topic into running connectors and tasks until ctx ends, then waits for them
-// to drain. It never calls a connector: slots do.
+// herd turns what was read from the config topic, and is this worker's share, into running connectors and tasks until ctx
+// ends, then waits for them to drain. It never calls a connector: slots do.
 func (w *Worker) herd(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Second) // a safety net: every change kicks
 	defer tick.Stop()
-	w.forget()
 	for ctx.Err() == nil {
 		w.reconcile(ctx)
 		select {
@@ -34,7 +33,7 @@ func (w *Worker) herd(ctx context.Context) {
 	}
 	w.waitForLives()
 	for _, u := range w.allUnits() {
-		for _, s := range append([]*slot{u.connector}, u.tasks...) {
+		for _, s := range u.slots {
 			if st := s.shown(); st == Running || st == Paused || st == Restarting {
 				s.set(Unassigned, "")
 			}
@@ -61,19 +60,10 @@ func (w *Worker) waitForLives() {
 	case <-limit.C:
 	}
 	for _, u := range w.allUnits() {
-		for i, s := range append([]*slot{u.connector}, u.tasks...) {
+		for task, s := range u.slots {
 			if s.living() {
-				w.log.Error("does not end and is abandoned", "connector", u.name, "task", i-1) // -1: the connector itself
+				w.log.Error("does not end and is abandoned", "connector", u.name, "task", task) // -1: the connector itself
 			}
-		}
-	}
-}
-
-// forget removes the statuses of connectors that are gone.
-func (w *Worker) forget() {
-	for _, name := range w.statuses.names() {
-		if _, ok := w.lookup(name); !ok {
-			w.statuses.remove(w.bound, name, -1)
 		}
 	}
 }
@@ -88,41 +78,93 @@ func (w *Worker) allUnits() []*unit {
 	return out
 }
 
-// reconcile gives every slot its order.
-func (w *Worker) reconcile(ctx context.Context) {
-	snap := *w.snap.Load()
-	for name, e := range snap {
-		w.unitsMu.Lock()
-		u := w.units[name]
-		if u == nil {
-			u = w.newUnit(ctx, name)
-			u.restarted = e.restart.offset
-			w.units[name] = u
+// tasks gives the numbers of the tasks that run here, sorted, and their slots.
+func (w *Worker) tasks(u *unit) (numbers []int, slots map[int]*slot) {
+	w.unitsMu.Lock()
+	defer w.unitsMu.Unlock()
+	slots = make(map[int]*slot, len(u.slots))
+	for task, s := range u.slots {
+		if slots[task] = s; task != connectorTask {
+			numbers = append(numbers, task)
 		}
-		w.unitsMu.Unlock()
-		w.order(ctx, u, &e)
+	}
+	sort.Ints(numbers)
+	return numbers, slots
+}
+
+// reconcile gives every slot its order: what the config topic says of what is this worker's.
+func (w *Worker) reconcile(ctx context.Context) {
+	applied := w.applied.Load() // before the snapshot, which may be newer
+	snap := *w.snap.Load()
+	mine := w.group.current()
+	w.statuses.during(mine.generation)
+	for name, e := range snap {
+		w.order(ctx, name, &e, &mine, applied >= mine.configOffset)
 	}
 	for _, u := range w.allUnits() {
-		if _, ok := snap[u.name]; !ok {
-			w.dismiss(u)
+		e := snap[u.name]
+		w.release(u, &e, &mine)
+	}
+	w.group.ran(mine.round, w.runs())
+	w.sweep(snap, &mine)
+}
+
+// order tells the slots of a connector what the config topic says. What is new begins only when the config topic is read
+// as far as the leader had read it.
+func (w *Worker) order(ctx context.Context, name string, e *configEntry, mine *share, fresh bool) {
+	w.unitsMu.Lock()
+	u := w.units[name]
+	for task := connectorTask; task < len(e.tasks) && fresh; task++ {
+		if !mine.owns(TaskID{name, task}) {
+			continue
 		}
+		if u == nil {
+			u = &unit{name: name, slots: map[int]*slot{}, restarted: e.restart.offset}
+			w.units[name] = u
+		}
+		if u.slots[task] == nil {
+			u.slots[task] = w.newSlotOf(TaskID{name, task})
+			u.start(ctx, u.slots[task])
+		}
+	}
+	w.unitsMu.Unlock()
+	if u == nil {
+		return
+	}
+	for task, s := range u.slots {
+		if mine.owns(TaskID{name, task}) && task < len(e.tasks) {
+			w.orderSlot(TaskID{name, task}, s, e)
+		}
+	}
+	if e.restart.offset > u.restarted {
+		u.restarted = e.restart.offset
+		w.restart(u, e.restart)
 	}
 }
 
-func (w *Worker) newUnit(ctx context.Context, name string) *unit {
-	u := &unit{name: name}
-	s := newSlot(name, w, &counters{})
-	s.show = func(state State, trace string) { w.show(connectorStatusKey(name), name, state, trace) }
-	s.begin = func(ctx context.Context, l *life, o order) error {
-		spec, ok := o.payload.(connectorSpec)
-		if !ok {
-			return fmt.Errorf("order of connector %s has no configuration", name)
+func (w *Worker) newSlotOf(id TaskID) *slot {
+	s := newSlot(id.String(), w, &counters{})
+	if id.Task == connectorTask {
+		s.name = id.Connector
+		s.show = func(state State, trace string) { w.show(connectorStatusKey(id.Connector), id.Connector, state, trace) }
+		s.begin = func(ctx context.Context, l *life, o order) error {
+			spec, ok := o.payload.(connectorSpec)
+			if !ok {
+				return fmt.Errorf("order of connector %s has no configuration", id.Connector)
+			}
+			return w.runConnector(ctx, l, spec)
 		}
-		return w.runConnector(ctx, l, spec)
+		return s
 	}
-	u.connector = s
-	u.start(ctx, s)
-	return u
+	s.show = func(state State, trace string) { w.show(taskStatusKey(id), id.Connector, state, trace) }
+	s.begin = func(ctx context.Context, l *life, o order) error {
+		spec, ok := o.payload.(taskSpec)
+		if !ok {
+			return fmt.Errorf("order of task %s has no configuration", id)
+		}
+		return w.runTask(ctx, l, spec)
+	}
+	return s
 }
 
 // start runs a slot; the herder waits for it by lives.
@@ -147,55 +189,29 @@ func (w *Worker) show(key, name string, state State, trace string) {
 	w.statuses.write(w.bound, key, state, trace, version)
 }
 
-// order tells a unit's slots what the config topic says.
-func (w *Worker) order(ctx context.Context, u *unit, e *configEntry) {
+func (w *Worker) orderSlot(id TaskID, s *slot, e *configEntry) {
 	target := e.wanted()
 	run, paused := target != TargetStopped, target == TargetPaused
-	u.connector.give(order{run: run, paused: paused, version: fmt.Sprint(e.revision),
-		payload: connectorSpec{name: u.name, raw: e.config, revision: e.revision}})
-	if !run && u.connector.idle() && u.connector.shown() != Stopped {
-		u.connector.set(Stopped, "")
-	}
-	w.orderTasks(ctx, u, e, run, paused)
-	if e.restart.offset > u.restarted {
-		u.restarted = e.restart.offset
-		w.restart(u, e.restart)
-	}
-}
-
-func (w *Worker) orderTasks(ctx context.Context, u *unit, e *configEntry, run, paused bool) {
-	w.unitsMu.Lock()
-	for len(u.tasks) < len(e.tasks) {
-		id := TaskID{u.name, len(u.tasks)}
-		s := newSlot(id.String(), w, &counters{})
-		s.show = func(state State, trace string) { w.show(taskStatusKey(id), id.Connector, state, trace) }
-		s.begin = func(ctx context.Context, l *life, o order) error {
-			spec, ok := o.payload.(taskSpec)
-			if !ok {
-				return fmt.Errorf("order of task %s has no configuration", id)
-			}
-			return w.runTask(ctx, l, spec)
+	if id.Task == connectorTask {
+		s.give(order{run: run, paused: paused, version: fmt.Sprint(e.revision),
+			payload: connectorSpec{name: id.Connector, raw: e.config, revision: e.revision}})
+		if !run && s.idle() && s.shown() != Stopped {
+			s.set(Stopped, "")
 		}
-		u.tasks = append(u.tasks, s)
-		u.start(ctx, s)
+		return
 	}
-	tasks := u.tasks
-	w.unitsMu.Unlock()
-	for i, s := range tasks {
-		if i >= len(e.tasks) || !run {
-			s.give(order{})
-			continue
-		}
-		o := order{run: true, paused: paused, version: taskVersion(e.config, e.tasks[i]),
-			payload: taskSpec{id: TaskID{u.name, i}, raw: e.config, task: e.tasks[i]}}
-		if !e.planned() {
-			// The connector's new configuration is for the tasks that will be planned from it: what runs goes on.
-			o, _, _ = s.current()
-			o.paused = paused
-		}
-		s.give(o)
+	if !run {
+		s.give(order{})
+		return
 	}
-	w.trim(u, len(e.tasks))
+	o := order{run: true, paused: paused, version: taskVersion(e.config, e.tasks[id.Task]),
+		payload: taskSpec{id: id, raw: e.config, task: e.tasks[id.Task]}}
+	if !e.planned() {
+		// The connector's new configuration is for the tasks that will be planned from it: what runs goes on.
+		o, _, _ = s.current()
+		o.paused = paused
+	}
+	s.give(o)
 }
 
 // taskVersion tells whether a task must begin anew: when its own or its connector's configuration is another. A plan that
@@ -205,51 +221,76 @@ func taskVersion(connector, task map[string]string) string {
 	return string(sum[:])
 }
 
-// trim ends slots beyond the first n, from the last, once they are idle.
-func (w *Worker) trim(u *unit, n int) {
+// release ends slots that are no longer this worker's, or of what there is no more; those that are idle are forgotten.
+func (w *Worker) release(u *unit, e *configEntry, mine *share) {
 	w.unitsMu.Lock()
 	defer w.unitsMu.Unlock()
-	for len(u.tasks) > n {
-		s := u.tasks[len(u.tasks)-1]
+	for task, s := range u.slots {
+		exists := e.config != nil && task < len(e.tasks)
+		if exists && mine.owns(TaskID{u.name, task}) {
+			continue
+		}
+		s.give(order{})
 		if !s.idle() {
-			return
+			continue
+		}
+		if exists && s.shown() != Unassigned {
+			s.set(Unassigned, "")
 		}
 		s.give(order{gone: true})
-		u.tasks = u.tasks[:len(u.tasks)-1]
-		w.statuses.remove(w.bound, u.name, len(u.tasks))
+		delete(u.slots, task)
+	}
+	if len(u.slots) == 0 {
+		u.lives.Wait() // idle slots end at once
+		delete(w.units, u.name)
 	}
 }
 
-// dismiss ends the slots of a connector that was deleted; when all are idle it is forgotten.
-func (w *Worker) dismiss(u *unit) {
-	u.connector.give(order{})
-	for _, s := range u.tasks {
-		s.give(order{})
+// runs is what runs here or has not stopped yet.
+func (w *Worker) runs() workSet {
+	w.unitsMu.Lock()
+	defer w.unitsMu.Unlock()
+	out := workSet{}
+	for _, u := range w.units {
+		for task, s := range u.slots {
+			if !s.idle() {
+				out[TaskID{u.name, task}] = true
+			}
+		}
 	}
-	w.trim(u, 0)
-	if len(u.tasks) > 0 || !u.connector.idle() {
+	return out
+}
+
+// sweep removes, for the group, the statuses of what there is no more, once nobody has it.
+func (w *Worker) sweep(snap map[string]configEntry, mine *share) {
+	if !mine.leads || mine.owners == nil && !mine.all {
 		return
 	}
-	u.connector.give(order{gone: true})
-	u.lives.Wait() // idle slots end at once
-	w.statuses.remove(w.bound, u.name, -1)
+	for _, id := range w.statuses.ids() {
+		e, exists := snap[id.Connector]
+		if exists && id.Task < len(e.tasks) || mine.owners[id] != "" || w.slot(id) != nil {
+			continue
+		}
+		w.statuses.remove(w.bound, id)
+	}
+}
+
+// slot finds what runs here.
+func (w *Worker) slot(id TaskID) *slot {
 	w.unitsMu.Lock()
-	delete(w.units, u.name)
-	w.unitsMu.Unlock()
+	defer w.unitsMu.Unlock()
+	if u := w.units[id.Connector]; u != nil {
+		return u.slots[id.Task]
+	}
+	return nil
 }
 
 // restart acts on a restart request that was read back.
 func (w *Worker) restart(u *unit, r restartRequest) {
-	again := func(s *slot) {
-		if !r.onlyFailed || s.shown() == Failed {
+	for task, s := range u.slots {
+		if (task == connectorTask || r.includeTasks) && (!r.onlyFailed || s.shown() == Failed) {
 			s.set(Restarting, "")
 			s.restart()
-		}
-	}
-	again(u.connector)
-	if r.includeTasks {
-		for _, s := range u.tasks {
-			again(s)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 			t.Error("a deleted connector has a status")
 		}
 	}
-	w.eventually("the statuses to go", func() bool { return len(w.statuses.names()) == 0 && len(w.allUnits()) == 0 })
+	w.eventually("the statuses to go", func() bool { return len(w.statuses.ids()) == 0 && len(w.allUnits()) == 0 })
 	if w.stored("src") != 10 {
 		t.Errorf("offset %d: offsets outlive their connector", w.stored("src"))
 	}

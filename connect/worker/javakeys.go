@@ -17,7 +17,6 @@ type javaKey struct {
 func javaWorkerKeys() []javaKey {
 	const (
 		noteBuiltIn = "has no effect: connectors are built in, no jar is loaded"
-		noteAlone   = "has no effect: this worker is the only member of its group"
 		noteMetrics = "has no effect: metrics are served on the console address"
 		noteRest    = "has no effect: the REST API has one listener and sets no such header"
 	)
@@ -26,9 +25,8 @@ func javaWorkerKeys() []javaKey {
 		{name: "key.converter.plugin.version", note: noteBuiltIn}, {name: "value.converter.plugin.version", note: noteBuiltIn},
 		{name: "header.converter.plugin.version", note: noteBuiltIn},
 		{name: "internal.key.converter"}, {name: "internal.value.converter"},
-		{name: "connect.protocol", note: noteAlone}, {name: "scheduled.rebalance.max.delay.ms", note: noteAlone},
-		{name: "worker.sync.timeout.ms"}, {name: "worker.unsync.backoff.ms"},
-		{name: "inter.worker.key.generation.algorithm"}, {name: "inter.worker.key.size"}, {name: "inter.worker.key.ttl.ms"},
+		{name: "worker.unsync.backoff.ms"},
+		{name: "inter.worker.key.generation.algorithm"}, {name: "inter.worker.key.size"},
 		{name: "inter.worker.signature.algorithm"}, {name: "inter.worker.verification.algorithms"},
 		{name: "rest.advertised.listener"}, {name: "access.control.allow.origin", note: noteRest},
 		{name: "access.control.allow.methods", note: noteRest}, {name: "response.http.headers.config", note: noteRest},

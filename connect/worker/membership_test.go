@@ -23,7 +23,7 @@ type foreignMember struct {
 	generation int32
 }
 
-// joinForeign makes a member of the group that offers what Java's workers do.
+// joinForeign makes a member of the group that offers what an eager worker of Java's does, with which nothing can be shared.
 func (c *cluster) joinForeign(group string) (*foreignMember, error) {
 	c.t.Helper()
 	m := &foreignMember{t: c.t, client: c.client(kgo.ClientID("connect-1"))}
@@ -31,7 +31,7 @@ func (c *cluster) joinForeign(group string) (*foreignMember, error) {
 		join := kmsg.NewPtrJoinGroupRequest()
 		join.Group, join.MemberID, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = group, m.id, groupProtocolType, 60000, 60000
 		p := kmsg.NewJoinGroupRequestProtocol()
-		p.Name, p.Metadata = "sessioned", memberMetadata("http://java-host:8083/", 0)
+		p.Name, p.Metadata = "default", (&memberState{version: wireEager, url: "http://java-host:8083/"}).encode()
 		join.Protocols = append(join.Protocols, p)
 		resp, err := join.RequestWith(context.Background(), m.client)
 		if err != nil {
@@ -46,7 +46,7 @@ func (c *cluster) joinForeign(group string) (*foreignMember, error) {
 		break
 	}
 	sync := kmsg.NewPtrSyncGroupRequest()
-	protocolType, protocol := groupProtocolType, "sessioned"
+	protocolType, protocol := groupProtocolType, "default"
 	sync.Group, sync.MemberID, sync.Generation, sync.ProtocolType, sync.Protocol = group, m.id, m.generation, &protocolType, &protocol
 	resp, err := sync.RequestWith(context.Background(), m.client)
 	if err == nil {
@@ -83,16 +83,28 @@ func (c *cluster) groupMembers(group string) (ids []string, protocolType string)
 	return ids, resp.Groups[0].ProtocolType
 }
 
-// TestWorkerIsAMemberAlone: the worker is in its group while it runs and gone when it has ended; meanwhile a second one
-// is refused in words that say who is there, and a Java worker is refused by the coordinator.
-func TestWorkerIsAMemberAlone(t *testing.T) {
+// TestWorkerIsAMember: the worker is in its group while it runs and gone when it has ended; meanwhile an eager worker is
+// refused by the coordinator.
+func TestWorkerIsAMember(t *testing.T) {
 	c := newCluster(t)
-	w := c.startWith(map[string]string{"rest.advertised.host.name": "first-host"})
+	w := c.start()
 	if ids, kind := c.groupMembers("g"); len(ids) != 1 || kind != "connect" {
 		t.Errorf("members %v of a group of type %q", ids, kind)
 	}
 	if _, err := c.joinForeign("g"); !errors.Is(err, kerr.InconsistentGroupProtocol) {
-		t.Errorf("a Java worker that joins is told %v", err)
+		t.Errorf("an eager worker that joins is told %v", err)
+	}
+	w.stop()
+	if ids, _ := c.groupMembers("g"); len(ids) != 0 {
+		t.Errorf("members %v are left", ids)
+	}
+}
+
+// TestGroupThatCannotBeShared: beside an eager worker this one ends, in words that say who is there and what to do.
+func TestGroupThatCannotBeShared(t *testing.T) {
+	c := newCluster(t)
+	if _, err := c.joinForeign("g"); err != nil {
+		t.Fatal(err)
 	}
 	props := c.props()
 	props["connect.group.wait.ms"] = "0"
@@ -100,18 +112,14 @@ func TestWorkerIsAMemberAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Open(cfg, Deps{Log: quiet()})
+	w, err := Open(cfg, Deps{Log: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
-	if err := second.Run(ctx); !errors.Is(err, ErrGroupTaken) || !strings.Contains(err.Error(), "http://first-host:8083/") {
-		t.Errorf("a second worker ended with %v", err)
-	}
-	w.stop()
-	if ids, _ := c.groupMembers("g"); len(ids) != 0 {
-		t.Errorf("members %v are left", ids)
+	if err := w.Run(ctx); !errors.Is(err, ErrGroupTaken) || !strings.Contains(err.Error(), "http://java-host:8083/") || !strings.Contains(err.Error(), "connect.protocol") {
+		t.Errorf("the worker ended with %v", err)
 	}
 }
 
@@ -152,8 +160,8 @@ func TestLostGroupEndsConnectors(t *testing.T) {
 	w.eventually("the task to run", func() bool { return w.taskState("src", 0) == Running })
 }
 
-// TestSeatRefusals: what trying again won't mend ends the worker, in words that say what to do.
-func TestSeatRefusals(t *testing.T) {
+// TestMemberRefusals: what trying again won't mend ends the worker, in words that say what to do.
+func TestMemberRefusals(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	join := func(code int16) kmsg.Response {
 		r := kmsg.NewPtrJoinGroupResponse()
@@ -163,7 +171,7 @@ func TestSeatRefusals(t *testing.T) {
 	describe := func(kind string) kmsg.Response {
 		r := kmsg.NewPtrDescribeGroupsResponse()
 		g := kmsg.NewDescribeGroupsResponseGroup()
-		g.ProtocolType = kind
+		g.ProtocolType, g.Protocol = kind, "default"
 		m := kmsg.NewDescribeGroupsResponseGroupMember()
 		m.MemberID, m.ClientID, m.ClientHost = "x", "app", "/10.1.2.3"
 		g.Members = append(g.Members, m)
@@ -180,11 +188,15 @@ func TestSeatRefusals(t *testing.T) {
 		{join(kerr.GroupAuthorizationFailed.Code), []string{"GROUP_AUTHORIZATION_FAILED", "g"}},
 		{denied, []string{"GROUP_AUTHORIZATION_FAILED", "g"}},
 		{describe("consumer"), []string{`type "consumer"`, "another group.id"}},
-		{describe("connect"), []string{"client app from 10.1.2.3", "stop that one", "group.id"}},
+		{describe("connect"), []string{"client app from 10.1.2.3", "stop them", "group.id"}},
 	} {
-		s := &seat{cfg: seatConfig{group: "g", identity: "me", session: 6 * time.Second, heartbeat: 2 * time.Second, rebalance: time.Minute}}
-		s.next(now)
-		s.answered(now, now, c.resp, nil)
+		s := newMember(memberConfig{group: "g", identity: "me", protocols: groupProtocols(), session: 6 * time.Second, heartbeat: 2 * time.Second, rebalance: time.Minute}, 0)
+		s.begin()
+		if _, ok := c.resp.(*kmsg.JoinGroupResponse); ok {
+			s.phase = memberJoining
+		}
+		send, _ := s.next(now)
+		s.answered(now, send[0], c.resp, nil)
 		for _, want := range c.want {
 			if s.fault == nil || !strings.Contains(s.fault.Error(), want) {
 				t.Errorf("%T: %v lacks %q", c.resp, s.fault, want)
@@ -219,7 +231,7 @@ func TestJavaWorkerKeys(t *testing.T) {
 		t.Errorf("heartbeat %v of a session of 900 ms", cfg.Heartbeat)
 	}
 	for key, value := range map[string]string{"exactly.once.source.support": "enabled", "rest.extension.classes": "a.B", "admin.listeners": "http://:1",
-		"connector.client.config.override.policy": "com.example.Mine", "listeners": "https://127.0.0.1:1"} {
+		"connector.client.config.override.policy": "com.example.Mine", "listeners": "https://127.0.0.1:1", "connect.protocol": "eager"} {
 		if _, _, err := parse(map[string]string{key: value}); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s=%s: %v", key, value, err)
 		}

@@ -43,7 +43,7 @@ type topicValue struct {
 }
 
 // statuses is the status topic as a map. What this worker writes it believes at once; records of its own that come back
-// are old news.
+// are old news, and so are those of others that are of an earlier generation of the group than what this worker has written.
 type statuses struct {
 	table    store
 	workerID string
@@ -55,10 +55,13 @@ type statuses struct {
 	tasks      map[string]map[int]statusValue
 	topics     map[string]map[string]bool // connector -> topics
 	live       bool                       // the replay at the start is over
+	generation int                        // of the group
+	here       func(TaskID) bool          // whether something runs at this worker
+	leaves     func()                     // told when another worker has stopped something
 }
 
-func newStatuses(workerID string, now func() time.Time, log *slog.Logger) *statuses {
-	return &statuses{workerID: workerID, now: now, log: log, connectors: map[string]statusValue{},
+func newStatuses(workerID string, now func() time.Time, log *slog.Logger, here func(TaskID) bool, leaves func()) *statuses {
+	return &statuses{workerID: workerID, now: now, log: log, here: here, leaves: leaves, connectors: map[string]statusValue{},
 		tasks: map[string]map[int]statusValue{}, topics: map[string]map[string]bool{}}
 }
 
@@ -78,12 +81,57 @@ func (s *statuses) apply(r *kgo.Record) {
 			return
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.live && (r.Value == nil || v.WorkerID == s.workerID) {
+	id, ok := statusID(key)
+	if !ok {
 		return
 	}
+	runsHere := r.Value == nil && s.here(id) // not under the lock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live && (runsHere || r.Value != nil && s.oldNews(id, &v)) {
+		return // it was removed before it began to run here
+	}
 	s.set(key, v, r.Value == nil)
+	if s.live && v.State == Unassigned {
+		s.leaves()
+	}
+}
+
+// oldNews says that a record is older than what is known here.
+func (s *statuses) oldNews(id TaskID, v *statusValue) bool {
+	now, known := s.connectors[id.Connector]
+	if id.Task != connectorTask {
+		now, known = s.tasks[id.Connector][id.Task]
+	}
+	if !known || v.WorkerID == s.workerID {
+		return known
+	}
+	if now.Generation > s.generation || v.Generation > now.Generation { // a group that is made anew counts anew
+		return false
+	}
+	return now.WorkerID == s.workerID && v.Generation < now.Generation ||
+		v.State == Unassigned && now.State == Running && v.WorkerID != now.WorkerID
+}
+
+// statusID reads the key of a connector's or a task's status.
+func statusID(key string) (TaskID, bool) {
+	if name, ok := strings.CutPrefix(key, statusConnectorPrefix); ok {
+		return TaskID{name, connectorTask}, true
+	}
+	rest, ok := strings.CutPrefix(key, statusTaskPrefix)
+	dash := strings.LastIndexByte(rest, '-')
+	if !ok || dash < 0 {
+		return TaskID{}, false
+	}
+	task, err := strconv.Atoi(rest[dash+1:])
+	return TaskID{rest[:dash], task}, err == nil && task >= 0
+}
+
+// during tells the group's generation: statuses are written with it.
+func (s *statuses) during(generation int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.generation = int(generation)
 }
 
 func topicKey(key string) (topic, connector string, ok bool) {
@@ -106,32 +154,21 @@ func (s *statuses) setTopic(name, topic string, used bool) {
 }
 
 func (s *statuses) set(key string, v statusValue, gone bool) {
-	if name, ok := strings.CutPrefix(key, statusConnectorPrefix); ok {
-		if gone {
-			delete(s.connectors, name)
-		} else {
-			s.connectors[name] = v
+	id, ok := statusID(key)
+	switch {
+	case !ok:
+	case id.Task == connectorTask && gone:
+		delete(s.connectors, id.Connector)
+	case id.Task == connectorTask:
+		s.connectors[id.Connector] = v
+	case gone:
+		delete(s.tasks[id.Connector], id.Task)
+	default:
+		if s.tasks[id.Connector] == nil {
+			s.tasks[id.Connector] = map[int]statusValue{}
 		}
-		return
+		s.tasks[id.Connector][id.Task] = v
 	}
-	rest, ok := strings.CutPrefix(key, statusTaskPrefix)
-	dash := strings.LastIndexByte(rest, '-')
-	if !ok || dash < 0 {
-		return
-	}
-	task, err := strconv.Atoi(rest[dash+1:])
-	if err != nil {
-		return
-	}
-	name := rest[:dash]
-	if gone {
-		delete(s.tasks[name], task)
-		return
-	}
-	if s.tasks[name] == nil {
-		s.tasks[name] = map[int]statusValue{}
-	}
-	s.tasks[name][task] = v
 }
 
 // replayed ends the replay.
@@ -155,6 +192,7 @@ func (s *statuses) write(ctx context.Context, key string, state State, trace, ve
 		v.Trace = &trace
 	}
 	s.mu.Lock()
+	v.Generation = s.generation
 	s.set(key, v, false)
 	// Under the lock, so that the topic sees the writes of a key in the order in which they took effect here.
 	s.table.putAsync(ctx, entry{[]byte(key), mustJSON(v)}, s.lost(key))
@@ -168,30 +206,21 @@ func (s *statuses) lost(key string) func(error) {
 func connectorStatusKey(name string) string { return statusConnectorPrefix + name }
 func taskStatusKey(id TaskID) string        { return statusTaskPrefix + id.String() }
 
-// remove forgets the statuses of a connector that is gone and of its tasks from the given number on; all of them with
-// the connector's own and its topics if from is -1.
-func (s *statuses) remove(ctx context.Context, name string, from int) {
+// remove forgets the status of what is gone: a task, or a connector with the topics it used.
+func (s *statuses) remove(ctx context.Context, id TaskID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var keys []string
-	for task := range s.tasks[name] {
-		if task >= from {
-			keys = append(keys, taskStatusKey(TaskID{name, task}))
+	key := taskStatusKey(id)
+	if id.Task == connectorTask {
+		key = connectorStatusKey(id.Connector)
+		for topic := range s.topics[id.Connector] {
+			topicKey := statusTopicPrefix + topic + statusTopicOf + id.Connector
+			s.table.putAsync(ctx, entry{key: []byte(topicKey)}, s.lost(topicKey))
 		}
+		delete(s.topics, id.Connector)
 	}
-	if from < 0 {
-		if _, ok := s.connectors[name]; ok {
-			keys = append(keys, connectorStatusKey(name))
-		}
-		for topic := range s.topics[name] {
-			keys = append(keys, statusTopicPrefix+topic+statusTopicOf+name)
-		}
-		delete(s.topics, name)
-	}
-	for _, key := range keys {
-		s.set(key, statusValue{}, true)
-		s.table.putAsync(ctx, entry{key: []byte(key)}, s.lost(key))
-	}
+	s.set(key, statusValue{}, true)
+	s.table.putAsync(ctx, entry{key: []byte(key)}, s.lost(key))
 }
 
 // used notes that a connector's task uses a topic.
@@ -247,24 +276,25 @@ func (s *statuses) topicsOf(name string) []string {
 	return out
 }
 
-// names lists every connector that has a status or topics.
-func (s *statuses) names() []string {
+// ids lists what has a status; a connector of which only topics are known is among it too.
+func (s *statuses) ids() []TaskID {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	set := map[string]bool{}
-	for n := range s.connectors {
-		set[n] = true
+	set := workSet{}
+	for name := range s.connectors {
+		set[TaskID{name, connectorTask}] = true
 	}
-	for n, t := range s.tasks {
-		if len(t) > 0 {
-			set[n] = true
+	for name, tasks := range s.tasks {
+		for task := range tasks {
+			set[TaskID{name, task}] = true
 		}
 	}
-	out := make([]string, 0, len(set))
-	for n := range set {
-		out = append(out, n)
+	for name, topics := range s.topics {
+		if len(topics) > 0 {
+			set[TaskID{name, connectorTask}] = true
+		}
 	}
-	return out
+	return set.sorted()
 }
 
 func deref(s *string) string {

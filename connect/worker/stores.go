@@ -31,6 +31,7 @@ func (w *Worker) openClients() error {
 // configApply gives what folds the config store's records into the snapshot.
 func (w *Worker) configApply() (apply func(*kgo.Record), after func()) {
 	live := false
+	changed, work := int64(nothingRead), workSet(nil)
 	log := newConfigLog(func(key string, reason error) {
 		w.log.Warn("config record means nothing to this worker, it is left alone", "key", key, "reason", reason)
 	})
@@ -41,6 +42,12 @@ func (w *Worker) configApply() (apply func(*kgo.Record), after func()) {
 	after = func() {
 		snap := log.snapshot()
 		w.snap.Store(&snap)
+		w.applied.Store(log.next)
+		w.session.Store(log.session)
+		if log.changed != changed || work == nil {
+			changed, work = log.changed, log.work()
+		}
+		w.group.configured(log.next, changed, work)
 		w.kick()
 	}
 	return apply, after
@@ -62,6 +69,9 @@ func (w *Worker) openTables(resolved map[string]string) error {
 			return err
 		}
 		opened.mayWrite = w.group.holds
+		if len(tables) == 0 { // the config topic
+			opened.mayWrite = w.group.holdsLead
+		}
 		tables = append(tables, opened)
 	}
 	tables[0].after = after

@@ -96,11 +96,11 @@ func FuzzInternalTopics(f *testing.F) {
 		log.apply(key, value, 1, true)
 		log.apply("commit-a", []byte(`{"tasks":1}`), 2, true)
 		log.snapshot()
-		st := newStatuses("w", time.Now, quiet())
+		st := newStatuses("w", time.Now, quiet(), func(TaskID) bool { return false }, func() {})
 		r := &kgo.Record{Key: []byte(key), Value: value}
 		st.apply(r)
 		st.of("a")
-		st.names()
+		st.ids()
 		offsets := newSourceOffsets(quiet())
 		offsets.apply(r)
 		for _, so := range offsets.of("a") {

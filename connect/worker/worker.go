@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,14 +44,19 @@ type Worker struct {
 	offsets  *sourceOffsets
 	statuses *statuses
 	group    *membership
+	peers    *http.Client  // for what is asked of other workers
 	writing  chan struct{} // capacity 1: held by who writes the config topic
 
 	ready   atomic.Bool
+	applied atomic.Int64 // of the config topic: how far snap is
+	session atomic.Pointer[session]
+	primed  int // the term of leading for which the config topic was read to its end; who holds writing has it
 	cluster atomic.Pointer[string]
 	loggers atomic.Int64 // when the level was last changed, ms; 0: never
 
 	snap  atomic.Pointer[map[string]configEntry] // what the config topic says
-	wake  chan struct{}                          // capacity 1: the snapshot or a slot has changed
+	wake  chan struct{}                          // capacity 1: the snapshot, the share or a slot has changed
+	leads chan struct{}                          // capacity 1: the same, for the leader's duties
 	bound context.Context                        // of what outlives a life: set by Run before anything uses it
 
 	unitsMu sync.Mutex // guards the map; units' fields are the herder's
@@ -70,17 +76,18 @@ func Open(cfg Config, deps Deps) (*Worker, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	w := &Worker{cfg: cfg, deps: deps, now: deps.Now, log: deps.Log.With("component", "worker"), resolver: resolver,
-		writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), units: map[string]*unit{}}
-	w.group = newMembership(&w.cfg, deps.Identity, deps.Now, w.log)
+		writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), leads: make(chan struct{}, 1), units: map[string]*unit{}}
+	w.group = newMembership(&w.cfg, deps.Identity, deps.Now, w.log, w.kick)
+	w.peers = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute}}
 	w.offsets = newSourceOffsets(w.log)
-	w.statuses = newStatuses(cfg.WorkerID, deps.Now, w.log)
+	w.statuses = newStatuses(cfg.WorkerID, deps.Now, w.log, func(id TaskID) bool { return w.slot(id) != nil }, w.group.hurry)
 	w.snap.Store(&map[string]configEntry{})
 	return w, nil
 }
 
-// Run joins the worker group and runs connectors until ctx ends, then drains and returns when all its goroutines are
-// gone. Connectors run only while the group is held: when it is lost they end, and begin again when it is held again. A
-// group that others hold is an error that wraps [ErrGroupTaken], after connect.group.wait.ms.
+// Run joins the worker group and runs this worker's share of the connectors and tasks until ctx ends, then drains and
+// returns when all its goroutines are gone. They run only while this worker is a member: when it is put out, or can't know, they
+// end, and it joins again. A group that can't be shared is an error that wraps [ErrGroupTaken], after connect.group.wait.ms.
 // Drain order: tasks end (sources stop polling, flush, persist, commit; sinks flush and commit), their statuses are
 // written, the group is left, the tables are closed.
 func (w *Worker) Run(ctx context.Context) (err error) {
@@ -91,6 +98,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer w.group.close()
+	defer w.peers.CloseIdleConnections()
 	tables := []store{w.configs, w.offsets.table, w.statuses.table}
 	defer func() {
 		for _, t := range tables {
@@ -115,6 +123,8 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	for _, t := range tables {
 		loops.Go(func() error { return t.run(bound) })
 	}
+	unwatch := context.AfterFunc(ctx, w.group.end)
+	defer unwatch()
 	for ctx.Err() == nil {
 		if err := w.term(ctx, tables); err != nil {
 			return ended(ctx, err)
@@ -123,16 +133,14 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// term is one time of holding the group, from waiting for it to its loss or ctx's end.
+// term is one time of being a member, from joining to the loss or ctx's end.
 func (w *Worker) term(ctx context.Context, tables []store) error {
-	if err := w.replay(ctx, tables); err != nil { // while others may still write, to be ready at once
+	if err := w.replay(ctx, tables); err != nil {
 		return err
 	}
+	w.group.begin()
 	lost, err := w.group.await(ctx)
 	if err != nil {
-		return err
-	}
-	if err := w.replay(ctx, tables); err != nil { // what others have written before they went
 		return err
 	}
 	held, release := context.WithCancel(ctx)
@@ -148,13 +156,20 @@ func (w *Worker) term(ctx context.Context, tables []store) error {
 	}()
 	w.log.Info("worker has started", "group", w.cfg.GroupID, "worker", w.cfg.WorkerID, "connectors", len(*w.snap.Load()))
 	w.ready.Store(true)
+	leading := make(chan struct{})
+	go func() {
+		defer close(leading)
+		w.lead(held)
+	}()
 	w.herd(held)
 	w.ready.Store(false)
 	release()
 	<-watched
+	<-leading
 	w.unitsMu.Lock()
 	clear(w.units)
 	w.unitsMu.Unlock()
+	w.group.drained()
 	flushCtx, cancel := context.WithTimeout(w.bound, w.cfg.FlushTimeout)
 	defer cancel()
 	if err := w.statuses.table.flush(flushCtx); err != nil {
@@ -171,11 +186,13 @@ func ended(ctx context.Context, err error) error {
 	return nil
 }
 
-// kick wakes the herder.
+// kick wakes the herder and the leader's duties.
 func (w *Worker) kick() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{w.wake, w.leads} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }
 

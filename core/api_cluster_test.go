@@ -46,9 +46,7 @@ func TestLeadersAreElected(t *testing.T) {
 	same("preferred, all", elect(0, 0), map[string]string{"t0": unavailable, "t2": unavailable, "t3": unavailable})
 	same("unclean, all", elect(1, 2), map[string]string{"t3": "ELIGIBLE_LEADERS_NOT_AVAILABLE"})
 	m.become(2, meta.BrokerActive)
-	m.change(meta.Command{AlterPartitions: &meta.AlterPartitions{Broker: 1, Generation: 1, Changes: []meta.ISRChange{{
-		ID: m.topics.byName("t").ID, LeaderEpoch: 1, PartitionEpoch: m.topics.byName("t").Partitions[0].PartitionEpoch, ISR: []int32{1, 2}, Generations: []int64{1, m.gen[2]},
-	}}}})
+	m.inSync("t", 0, 1, 2)
 	same("when one is back", elect(0, 1), map[string]string{"t0": "", "t2": unavailable, "t3": unavailable})
 	if leader, epoch := m.topics.byName("t").currentLeader(0); leader != 2 || epoch != 2 {
 		t.Errorf("%d leads in epoch %d", leader, epoch)
@@ -113,9 +111,7 @@ func TestPartitionsAreReassigned(t *testing.T) {
 	if got := list(asked, kmsg.ListPartitionReassignmentsRequestTopic{Topic: "none", Partitions: []int32{0}}); len(got) != 1 {
 		t.Errorf("under way: %v", got)
 	}
-	m.change(meta.Command{AlterPartitions: &meta.AlterPartitions{Broker: 1, Generation: 1, Changes: []meta.ISRChange{{
-		ID: m.topics.byName("t").ID, PartitionEpoch: m.topics.byName("t").Partitions[0].PartitionEpoch, ISR: []int32{1, 3}, Generations: []int64{1, m.gen[3]},
-	}}}})
+	m.inSync("t", 0, 1, 3)
 	if p := m.topics.byName("t").Partitions[0]; p.Leader != 3 || !slices.Equal(p.Replicas, []int32{3}) || len(list()) != 0 {
 		t.Errorf("moved: %+v", p)
 	}
@@ -215,5 +211,44 @@ func TestTheQuorumIsDescribedByAnyNode(t *testing.T) {
 	m := imagined{running: c.nodes[1], t: t}
 	if r := m.ask(55, 2, ask).(*kmsg.DescribeQuorumResponse); r.Topics[0].Partitions[0].ErrorCode != kerr.UnknownTopicOrPartition.Code {
 		t.Errorf("another topic: %+v", r)
+	}
+}
+
+func TestLogDirsAreDescribed(t *testing.T) {
+	m := imagine(t, testConfig(t))
+	m.create("t", []int32{1}, []int32{2}, []int32{2, 1})
+	m.create("u", []int32{1})
+	m.ask(0, 9, produceRequest("t", 1, batch("x")))
+	ask := kmsg.NewPtrDescribeLogDirsRequest()
+	all := m.ask(35, 4, ask).(*kmsg.DescribeLogDirsResponse)
+	if d := all.Dirs[0]; len(all.Dirs) != 1 || d.Dir != m.cfg.Dir || len(d.Topics) != 2 || len(d.Topics[0].Partitions) != 2 || d.Topics[0].Partitions[0].Size == 0 || d.Topics[0].Partitions[1].Partition != 2 {
+		t.Errorf("%+v", all)
+	}
+	ask.Topics = []kmsg.DescribeLogDirsRequestTopic{{Topic: "t", Partitions: []int32{1, 2, 7}}, {Topic: "none", Partitions: []int32{0}}}
+	some := m.ask(35, 1, ask).(*kmsg.DescribeLogDirsResponse)
+	if d := some.Dirs[0]; len(d.Topics) != 1 || len(d.Topics[0].Partitions) != 1 || d.Topics[0].Partitions[0].Partition != 2 {
+		t.Errorf("%+v", some)
+	}
+}
+
+// TestThrottlesMayBeDeleted: kafka-reassign-partitions does so at its end.
+func TestThrottlesMayBeDeleted(t *testing.T) {
+	m := imagine(t, testConfig(t))
+	alter := func(name string, op kmsg.IncrementalAlterConfigOp) int16 {
+		ask := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeBroker, "1"
+		r.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: name, Op: op, Value: kmsg.StringPtr("1")}}
+		ask.Resources = append(ask.Resources, r)
+		return m.ask(44, 1, ask).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
+	}
+	if got := alter("leader.replication.throttled.rate", kmsg.IncrementalAlterConfigOpDelete); got != 0 {
+		t.Errorf("delete a throttle: %d", got)
+	}
+	if got := alter("leader.replication.throttled.rate", kmsg.IncrementalAlterConfigOpSet); got != kerr.InvalidRequest.Code {
+		t.Errorf("set a throttle: %d", got)
+	}
+	if got := alter("log.retention.ms", kmsg.IncrementalAlterConfigOpDelete); got != kerr.InvalidRequest.Code {
+		t.Errorf("delete another config: %d", got)
 	}
 }

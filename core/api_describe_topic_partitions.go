@@ -33,7 +33,7 @@ func handleDescribeTopicPartitions(b *Broker, req *Request, done Done) {
 		}
 	}
 	slices.Sort(names)
-	left := cmp.Or(int(min(max(r.ResponsePartitionLimit, 0), maxDescribedPartitions)), maxDescribedPartitions)
+	left := describedLimit(r)
 	for _, name := range slices.Compact(names) {
 		from := 0
 		if c := r.Cursor; c != nil {
@@ -58,6 +58,11 @@ func handleDescribeTopicPartitions(b *Broker, req *Request, done Done) {
 		}
 	}
 	done(resp)
+}
+
+// describedLimit is the most partitions of an answer.
+func describedLimit(r *kmsg.DescribeTopicPartitionsRequest) int {
+	return cmp.Or(int(min(max(r.ResponsePartitionLimit, 0), maxDescribedPartitions)), maxDescribedPartitions)
 }
 
 // described is at most count partitions of a topic, from one on.

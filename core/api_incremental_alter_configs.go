@@ -16,8 +16,8 @@ import (
 //
 // Topic configs are set, deleted, and, where they are lists, appended to and subtracted from. A change is durable and
 // in force when it is answered; all of a resource's changes are made, or none.
-// Deviations: a broker's configs can't be changed while it runs; what append and subtract come to is computed from the
-// configs when the request comes in.
+// Deviations: a broker's configs can't be changed while it runs (replication is never throttled, so that deleting its throttles changes nothing
+// and is taken); what append and subtract come to is computed from the configs when the request comes in.
 func handleIncrementalAlterConfigs(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.IncrementalAlterConfigsRequest)
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
@@ -28,6 +28,9 @@ func handleIncrementalAlterConfigs(b *Broker, req *Request, done Done) {
 		to := kmsg.NewIncrementalAlterConfigsResponseResource()
 		to.ResourceType, to.ResourceName = ask.ResourceType, ask.ResourceName
 		resp.Resources = append(resp.Resources, to)
+		if isUnthrottling(ask) {
+			continue
+		}
 		alters[i] = b.alteration(ask.ResourceType, ask.ResourceName, len(ask.Configs), func(t *topic, a *meta.AlterTopicConfigs, i int) error {
 			return alter(t.configs, a, &ask.Configs[i])
 		})
@@ -35,6 +38,18 @@ func handleIncrementalAlterConfigs(b *Broker, req *Request, done Done) {
 	b.alterAll(req, alters, r.ValidateOnly, func(i int, err error) {
 		resp.Resources[i].ErrorCode, resp.Resources[i].ErrorMessage = code(err), message(err)
 	}, func() { done(resp) })
+}
+
+// isUnthrottling says that a broker is asked for no more than to replicate as fast as it can: kafka-reassign-partitions does so when it has moved
+// something.
+func isUnthrottling(ask *kmsg.IncrementalAlterConfigsRequestResource) bool {
+	return ask.ResourceType == kmsg.ConfigResourceTypeBroker && !slices.ContainsFunc(ask.Configs, func(c kmsg.IncrementalAlterConfigsRequestResourceConfig) bool {
+		switch c.Name {
+		case "leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second":
+			return c.Op != kmsg.IncrementalAlterConfigOpDelete
+		}
+		return true
+	})
 }
 
 // alter adds one change to a.
@@ -96,7 +111,7 @@ func changeList(list, change string, add bool) string {
 	return strings.Join(elements, ",")
 }
 
-// alteration is what one resource of an alter request comes to: a command, or an error.
+// alteration is what one resource of an alter request comes to: a command, or an error; nothing if it changes nothing.
 type alteration struct {
 	command *meta.AlterTopicConfigs
 	err     error
@@ -129,7 +144,7 @@ func (b *Broker) alterAll(req *Request, alters []alteration, validateOnly bool, 
 	var names []string
 	index := make(map[string]int)
 	for i, a := range alters {
-		if a.err != nil || validateOnly {
+		if a.err != nil || a.command == nil || validateOnly {
 			each(i, a.err)
 			continue
 		}

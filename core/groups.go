@@ -197,6 +197,15 @@ func (g *groups) topicDeleted(name string, now time.Time) {
 	}
 }
 
+// deletedOf is which of these topics have been deleted: nobody coordinated their groups then. Whoever leads by the image has applied all that the leader
+// before it had when it took a commit, so it knows every topic of one.
+func (b *Broker) deletedOf(names []string) []string {
+	if len(names) == 0 || !b.meta.IsCurrent() {
+		return nil
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return b.topics.byName(name) != nil })
+}
+
 // loadLater has a shard loaded where that may block: by Run, or, for those who step a broker themselves, by Step.
 func (g *groups) loadLater(s *shard) {
 	g.mu.Lock()

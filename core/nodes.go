@@ -10,6 +10,7 @@ import (
 // clusterAPIs lists the keys that speak of the cluster's nodes and of where partitions live.
 func clusterAPIs() []api {
 	return []api{
+		{key: 35, min: 0, max: 5, oldest: 0, handle: handleDescribeLogDirs},
 		{key: 43, min: 0, max: 2, oldest: 0, handle: handleElectLeaders},
 		{key: 45, min: 0, max: 1, oldest: 0, handle: handleAlterPartitionReassignments},
 		{key: 46, min: 0, max: 0, oldest: 0, handle: handleListPartitionReassignments},

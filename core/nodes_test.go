@@ -71,6 +71,47 @@ func (m *imagined) create(topic string, replicas ...[]int32) {
 	m.change(meta.Command{CreateTopic: &meta.CreateTopic{ID: id, Name: topic, Replicas: replicas}})
 }
 
+// inSync makes the in-sync set of a partition that this node leads.
+func (m *imagined) inSync(topic string, index int32, ids ...int32) {
+	m.t.Helper()
+	p := m.topics.byName(topic).Partitions[index]
+	change := meta.ISRChange{ID: m.topics.byName(topic).ID, Partition: index, LeaderEpoch: p.LeaderEpoch, PartitionEpoch: p.PartitionEpoch, ISR: ids}
+	for _, id := range ids {
+		change.Generations = append(change.Generations, max(1, m.gen[id]))
+	}
+	m.change(meta.Command{AlterPartitions: &meta.AlterPartitions{Broker: 1, Generation: 1, Changes: []meta.ISRChange{change}}})
+}
+
+func (m *imagined) find(group string) kmsg.FindCoordinatorResponseCoordinator {
+	m.t.Helper()
+	ask := kmsg.NewPtrFindCoordinatorRequest()
+	ask.CoordinatorKeys = []string{group}
+	return m.ask(10, 6, ask).(*kmsg.FindCoordinatorResponse).Coordinators[0]
+}
+
+// commit commits an offset of partition 0.
+func (m *imagined) commit(group, topic string, offset int64) (errorCode int16) {
+	m.t.Helper()
+	ask := kmsg.NewPtrOffsetCommitRequest()
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Offset = offset
+	ask.Group, ask.Generation = group, -1
+	ask.Topics = append(ask.Topics, kmsg.OffsetCommitRequestTopic{Topic: topic, Partitions: []kmsg.OffsetCommitRequestTopicPartition{p}})
+	return m.ask(8, 9, ask).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+}
+
+// committed is what was committed of partition 0, -1 for nothing.
+func (m *imagined) committed(group, topic string) (offset int64, errorCode int16) {
+	m.t.Helper()
+	ask := kmsg.NewPtrOffsetFetchRequest()
+	ask.Groups = []kmsg.OffsetFetchRequestGroup{{Group: group, MemberEpoch: -1, Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: topic, Partitions: []int32{0}}}}}
+	g := m.ask(9, 9, ask).(*kmsg.OffsetFetchResponse).Groups[0]
+	if g.ErrorCode != 0 {
+		return -1, g.ErrorCode
+	}
+	return g.Topics[0].Partitions[0].Offset, 0
+}
+
 // ask gives the broker a request and waits for the answer, encoded and decoded.
 func (m *imagined) ask(key, version int16, body kmsg.Request) kmsg.Response {
 	m.t.Helper()
@@ -229,59 +270,37 @@ func TestGroupsMoveWithTheirPartition(t *testing.T) {
 			break
 		}
 	}
-	find := func(group string) kmsg.FindCoordinatorResponseCoordinator {
-		ask := kmsg.NewPtrFindCoordinatorRequest()
-		ask.CoordinatorKeys = []string{group}
-		return m.ask(10, 6, ask).(*kmsg.FindCoordinatorResponse).Coordinators[0]
-	}
-	commit := func(offset int64) int16 {
-		ask := kmsg.NewPtrOffsetCommitRequest()
-		p := kmsg.NewOffsetCommitRequestTopicPartition()
-		p.Offset = offset
-		ask.Group, ask.Generation = group, -1
-		ask.Topics = append(ask.Topics, kmsg.OffsetCommitRequestTopic{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{p}})
-		return m.ask(8, 9, ask).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
-	}
-	fetch := func() (int64, int16) {
-		ask := kmsg.NewPtrOffsetFetchRequest()
-		ask.Groups = []kmsg.OffsetFetchRequestGroup{{Group: group, MemberEpoch: -1, Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: []int32{0}}}}}
-		g := m.ask(9, 9, ask).(*kmsg.OffsetFetchResponse).Groups[0]
-		if g.ErrorCode != 0 {
-			return -1, g.ErrorCode
-		}
-		return g.Topics[0].Partitions[0].Offset, 0
-	}
-	if c := find(group); c.ErrorCode != 0 || c.NodeID != 1 {
+	if c := m.find(group); c.ErrorCode != 0 || c.NodeID != 1 {
 		t.Errorf("coordinator %+v", c)
 	}
-	if errorCode := commit(7); errorCode != 0 {
+	if errorCode := m.commit(group, "t", 7); errorCode != 0 {
 		t.Fatalf("commit: %d", errorCode)
 	}
 	m.lead(offsetsTopic, index, 1, 2)
-	m.change(meta.Command{AlterPartitions: &meta.AlterPartitions{Broker: 1, Generation: 1, Changes: []meta.ISRChange{{
-		ID: m.topics.byName(offsetsTopic).ID, Partition: index, PartitionEpoch: m.topics.byName(offsetsTopic).Partitions[index].PartitionEpoch,
-		ISR: []int32{1, 2}, Generations: []int64{1, m.gen[2]},
-	}}}})
+	m.inSync(offsetsTopic, index, 1, 2)
 	committing := make(chan int16, 1)
-	go func() { committing <- commit(8) }() // waits for 2
+	go func() { committing <- m.commit(group, "t", 8) }() // waits for 2
 	until(t, "an append", func() bool { return m.Replica(offsetsTopic, index).Log().EndOffset() == 2 })
 	m.lead(offsetsTopic, index, 2, 1)
 	if errorCode := <-committing; errorCode != kerr.NotCoordinator.Code {
 		t.Errorf("a commit whose coordinator has gone: %d", errorCode)
 	}
-	if c := find(group); c.ErrorCode != 0 || c.NodeID != 2 || c.Host != "n2" {
+	if c := m.find(group); c.ErrorCode != 0 || c.NodeID != 2 || c.Host != "n2" {
 		t.Errorf("coordinator %+v", c)
 	}
-	if _, errorCode := fetch(); errorCode != kerr.NotCoordinator.Code {
+	if _, errorCode := m.committed(group, "t"); errorCode != kerr.NotCoordinator.Code {
 		t.Errorf("asked another node: %d", errorCode)
 	}
 	m.lead(offsetsTopic, index, 1, 2)
-	if _, errorCode := fetch(); errorCode != kerr.CoordinatorLoadInProgress.Code {
+	if _, errorCode := m.committed(group, "t"); errorCode != kerr.CoordinatorLoadInProgress.Code {
 		t.Errorf("before its follower has what there was: %d", errorCode)
 	}
 	m.become(2, meta.BrokerFenced)
-	until(t, "loading", func() bool { _, errorCode := fetch(); return errorCode != kerr.CoordinatorLoadInProgress.Code })
-	if offset, errorCode := fetch(); offset != 8 || errorCode != 0 {
+	until(t, "loading", func() bool {
+		_, errorCode := m.committed(group, "t")
+		return errorCode != kerr.CoordinatorLoadInProgress.Code
+	})
+	if offset, errorCode := m.committed(group, "t"); offset != 8 || errorCode != 0 {
 		t.Errorf("committed %d, error %d", offset, errorCode)
 	}
 	m.become(3, meta.BrokerFenced)
@@ -289,7 +308,35 @@ func TestGroupsMoveWithTheirPartition(t *testing.T) {
 	for i := 0; coord.Partition(nobodys, 8) == index; i++ {
 		nobodys = fmt.Sprint("h", i)
 	}
-	if c := find(nobodys); c.ErrorCode != kerr.CoordinatorNotAvailable.Code || c.NodeID != -1 {
+	if c := m.find(nobodys); c.ErrorCode != kerr.CoordinatorNotAvailable.Code || c.NodeID != -1 {
 		t.Errorf("coordinator of a partition without leader: %+v", c)
+	}
+}
+
+// TestOffsetsOfATopicThatIsDeletedElsewhereAreForgotten: nobody may have told the coordinator.
+func TestOffsetsOfATopicThatIsDeletedElsewhereAreForgotten(t *testing.T) {
+	m := imagine(t, testConfig(t))
+	m.create("stays", []int32{1})
+	m.create("goes", []int32{1})
+	m.create(offsetsTopic, []int32{1, 2})
+	m.become(2, meta.BrokerFenced)
+	for _, topic := range []string{"stays", "goes"} {
+		if errorCode := m.commit("g", topic, 5); errorCode != 0 {
+			t.Fatalf("commit: %d", errorCode)
+		}
+	}
+	m.become(2, meta.BrokerActive)
+	m.inSync(offsetsTopic, 0, 1, 2)
+	m.lead(offsetsTopic, 0, 2, 1)
+	m.change(meta.Command{DeleteTopic: &meta.DeleteTopic{ID: m.topics.byName("goes").ID}})
+	m.lead(offsetsTopic, 0, 1, 2)
+	m.become(2, meta.BrokerFenced)
+	until(t, "loading", func() bool {
+		_, errorCode := m.committed("g", "stays")
+		return errorCode != kerr.CoordinatorLoadInProgress.Code
+	})
+	until(t, "forgetting", func() bool { offset, errorCode := m.committed("g", "goes"); return offset == -1 && errorCode == 0 })
+	if offset, errorCode := m.committed("g", "stays"); offset != 5 || errorCode != 0 {
+		t.Errorf("what stays: %d, error %d", offset, errorCode)
 	}
 }

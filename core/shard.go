@@ -117,6 +117,7 @@ func (s *shard) load(stop func() error) {
 	if bad > 1 {
 		s.b.log.Warn("unreadable records of groups were left out", "partition", s.part.Index, "count", bad)
 	}
+	gone := s.b.deletedOf(fresh.Topics())
 	s.post(func(*coord.Coordinator) coord.Effects {
 		if s.hasEnded.Load() {
 			return coord.Effects{}
@@ -124,6 +125,9 @@ func (s *shard) load(stop func() error) {
 		s.coord = fresh
 		return fresh.Loaded(s.b.cfg.Now())
 	})
+	for _, name := range gone {
+		s.post(func(c *coord.Coordinator) coord.Effects { return c.TopicDeleted(name, s.b.cfg.Now()) })
+	}
 }
 
 // handle gives the coordinator one request of one group.

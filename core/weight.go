@@ -23,6 +23,7 @@ const (
 	metadataTopicWeight  = 512
 	metadataPartWeight   = 208 // kmsg's struct, and its part of the answer
 	describeConfigWeight = 16 << 10
+	placeWeight          = 64  // a partition of an answer with few fields
 	unknownWeight        = 256 // of what isn't there, and is answered with an error
 )
 
@@ -50,6 +51,11 @@ func (b *Broker) weigh(req *Request) int64 {
 			}
 		}
 		return weight
+	case *kmsg.DescribeTopicPartitionsRequest:
+		return requestWeight + int64(describedLimit(r))*metadataPartWeight + int64(len(r.Topics))*unknownWeight
+	case *kmsg.DescribeLogDirsRequest, *kmsg.ElectLeadersRequest, *kmsg.ListPartitionReassignmentsRequest:
+		topics, parts := b.topics.counts()
+		return requestWeight + int64(topics)*metadataTopicWeight + int64(parts)*placeWeight
 	case *kmsg.DescribeConfigsRequest:
 		return requestWeight + int64(len(r.Resources))*describeConfigWeight
 	}

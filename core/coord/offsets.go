@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -224,6 +225,17 @@ func (c *Coordinator) TopicDeleted(topic string, now time.Time) Effects {
 		}
 	}
 	return c.effects()
+}
+
+// Topics is every topic of which a group has an offset, by name. It changes nothing.
+func (c *Coordinator) Topics() []string {
+	seen := make(map[string]struct{})
+	for _, g := range c.groups {
+		for at := range g.offsets {
+			seen[at.topic] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // knownPartitions lists the partitions with an offset in the log or on its way there.

@@ -132,6 +132,10 @@ func (p *Partition) appendAll(a FetchAnswer, now time.Time) (ticket storage.Tick
 			return ticket, nil
 		case b.LastOffset() < end: // asked for twice
 			continue
+		case b.BaseOffset() < end && end == p.log.StartOffset(): // it begins where a leader's did, in the midst of a batch
+			if ticket, err = p.log.Restart(b.BaseOffset()); err != nil {
+				return ticket, fmt.Errorf("replicate %s-%d: %w", p.Topic, p.Index, err)
+			}
 		case b.BaseOffset() < end:
 			return ticket, fmt.Errorf("replicate %s-%d: %w: batch at %d, the log ends at %d", p.Topic, p.Index, errGap, b.BaseOffset(), end)
 		}

@@ -208,3 +208,29 @@ func TestAppendInOneEpoch(t *testing.T) {
 		}
 	}
 }
+
+// A leader's log may begin in the midst of a batch, by DeleteRecords. A follower that begins there takes the whole batch.
+func TestAFollowerBeginsInTheMidstOfABatch(t *testing.T) {
+	store, p := opened(t)
+	p.Assign(Assignment{Leader: 2, LeaderEpoch: 6, PartitionEpoch: 6, Replicas: []int32{1, 2}, ISR: []int32{2}}, time.Now())
+	take := func(a FetchAnswer) {
+		t.Helper()
+		var ok bool
+		if a.Ask, ok = p.Ask(); !ok {
+			t.Fatal("nothing is asked")
+		}
+		a.Start = 7
+		if _, err := p.Take(a, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, store)
+	}
+	take(FetchAnswer{ErrorCode: codeOffsetOutOfRange})
+	b := storage.Batch(record.AppendBatch(nil, []record.Record{{Value: []byte("a")}, {Value: []byte("b")}, {Value: []byte("c")}, {Value: []byte("d")}}, time.Now()))
+	b.SetBaseOffset(5)
+	b.SetLeaderEpoch(6)
+	take(FetchAnswer{HighWatermark: 9, Records: b})
+	if log := p.Log(); log.StartOffset() != 7 || log.DurableEnd() != 9 {
+		t.Errorf("log [%d, %d)", log.StartOffset(), log.DurableEnd())
+	}
+}

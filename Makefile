@@ -7,8 +7,10 @@ SHELL := /bin/bash
 FUZZTIME ?= 30s
 KILLS    ?= 10
 MYSQL_KILLS ?= 20
+CHAOS_MINUTES ?= 20
+CHAOS_RUNS ?= 10
 
-.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz model chaos-mysql soak clean
+.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz model chaos chaos-kill-each chaos-mysql soak clean
 
 help:
 	@echo 'make build      bin/weir, one static binary'
@@ -25,6 +27,8 @@ help:
 	@echo 'make golden     real peers write the golden test data anew (RECORDER=name picks some)'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make model      spin checks the models of replication and of the write-ahead log, and that each broken rule is found'
+	@echo 'make chaos      three brokers in network namespaces, killed, paused and cut off at random for CHAOS_MINUTES=$(CHAOS_MINUTES) (SEED=N)'
+	@echo 'make chaos-kill-each   CHAOS_RUNS=$(CHAOS_RUNS) runs in a row of kill -9 of each node in turn'
 	@echo 'make chaos-mysql   sysbench on MySQL and MariaDB with twenty times SIGKILL and DDL between (MYSQL_KILLS=N)'
 	@echo 'make soak       what takes too long for make test'
 
@@ -90,6 +94,13 @@ fuzz:
 # core/model has the models; run.sh there tells what is checked.
 model:
 	@core/model/run.sh
+
+# TARGET=kafka does the same to Apache Kafka.
+chaos: build
+	@e2e/chaos/chaos.sh random $$(($(CHAOS_MINUTES) * 60))
+
+chaos-kill-each: build
+	@e2e/chaos/chaos.sh kill-each $(CHAOS_RUNS)
 
 # The rest of the kills in e2e are made by `make test`.
 chaos-mysql:

@@ -3,6 +3,7 @@ package core
 import (
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirlog/weir/core/coord"
@@ -11,12 +12,17 @@ import (
 // ListGroups, key 16, versions 0-5.
 //
 // Filters by state (version 4) and type (version 5); all groups are of type classic. While a part of the groups is
-// loading, the answer holds the others and COORDINATOR_LOAD_IN_PROGRESS.
+// loading, the answer holds the others and COORDINATOR_LOAD_IN_PROGRESS. Each node lists those that it coordinates.
 // Deviations: none.
 func handleListGroups(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.ListGroupsRequest)
 	resp := kmsg.NewPtrListGroupsResponse()
 	resp.SetVersion(req.Version)
+	if b.refusal() != nil {
+		resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
+		done(resp)
+		return
+	}
 	var mu sync.Mutex
 	shards := b.groups.all()
 	one := gather(len(shards), func() { done(resp) })

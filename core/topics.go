@@ -71,18 +71,6 @@ func (ts *topics) all() []*topic {
 	return list
 }
 
-// counts is how many topics there are, and partitions with a replica here.
-func (ts *topics) counts() (topics, partitions int) {
-	ts.mu.RLock()
-	defer ts.mu.RUnlock()
-	for _, t := range ts.names {
-		for range t.local() {
-			partitions++
-		}
-	}
-	return len(ts.names), partitions
-}
-
 func (ts *topics) put(t *topic) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	requestWeight        = 1 << 10
 	fetchPartWeight      = 256 // a partition's fetchPart, its places in lists, its watcher's, and its part of the answer
 	metadataTopicWeight  = 512
-	metadataPartWeight   = 208 // kmsg's struct, and its part of the answer
+	metadataPartWeight   = 240 // kmsg's struct, and its part of the answer
 	describeConfigWeight = 16 << 10
 	placeWeight          = 64  // a partition of an answer with few fields
 	unknownWeight        = 256 // of what isn't there, and is answered with an error
@@ -39,8 +39,8 @@ func (b *Broker) weigh(req *Request) int64 {
 		return requestWeight + int64(parts)*fetchPartWeight
 	case *kmsg.MetadataRequest:
 		if asksAllTopics(r) {
-			topics, parts := b.topics.counts()
-			return requestWeight + int64(topics)*metadataTopicWeight + int64(parts)*metadataPartWeight
+			topics, parts := b.sizes()
+			return requestWeight + topics*metadataTopicWeight + parts*metadataPartWeight
 		}
 		weight := int64(requestWeight)
 		for i := range r.Topics {
@@ -54,12 +54,18 @@ func (b *Broker) weigh(req *Request) int64 {
 	case *kmsg.DescribeTopicPartitionsRequest:
 		return requestWeight + int64(describedLimit(r))*metadataPartWeight + int64(len(r.Topics))*unknownWeight
 	case *kmsg.DescribeLogDirsRequest, *kmsg.ElectLeadersRequest, *kmsg.ListPartitionReassignmentsRequest:
-		topics, parts := b.topics.counts()
-		return requestWeight + int64(topics)*metadataTopicWeight + int64(parts)*placeWeight
+		topics, parts := b.sizes()
+		return requestWeight + topics*metadataTopicWeight + parts*placeWeight
 	case *kmsg.DescribeConfigsRequest:
 		return requestWeight + int64(len(r.Resources))*describeConfigWeight
 	}
 	return 0
+}
+
+// sizes is how many topics and partitions the cluster has.
+func (b *Broker) sizes() (topics, partitions int64) {
+	b.meta.View(func(img *meta.Image) { topics, partitions = int64(img.TopicCount()), int64(img.PartitionCount()) })
+	return topics, partitions
 }
 
 // asksAllTopics says that a Metadata request names no topics and wants every one.

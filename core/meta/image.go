@@ -219,6 +219,9 @@ func (m *Image) Topics() []*Topic {
 	return topics
 }
 
+// TopicCount is the number of topics.
+func (m *Image) TopicCount() int { return len(m.byName) }
+
 // PartitionCount is the number of partitions of all topics.
 func (m *Image) PartitionCount() int { return m.partitions }
 

@@ -226,6 +226,26 @@ func TestFlexibleRequestFrame(t *testing.T) {
 	}
 }
 
+// TestAnswerBuffer: memory is used again, grows with what is needed, and shrinks when that was long ago.
+func TestAnswerBuffer(t *testing.T) {
+	var a answerBuffer
+	large := a.get(4 << 20)
+	if again := a.get(3 << 20); &again[0] != &large[0] {
+		t.Error("a smaller answer has memory of its own")
+	}
+	for i := range 2 * manySmall {
+		if b := a.get(100); len(b) != 100 {
+			t.Fatalf("%d bytes instead of 100", len(b))
+		}
+		if isKept := cap(a.buf) >= 4<<20; isKept != (i < manySmall) {
+			t.Fatalf("after %d small answers %d bytes are kept", i+1, cap(a.buf))
+		}
+	}
+	if b := a.get(1 << 20); len(b) != 1<<20 {
+		t.Errorf("%d bytes instead of a MiB", len(b))
+	}
+}
+
 // FuzzAttach: whatever a stranger says, it isn't taken for a peer, and what a server says isn't taken for one that knows the secret.
 func FuzzAttach(f *testing.F) {
 	self := peerSelf{ID: 2, ClusterID: "c"}

@@ -16,6 +16,9 @@ const (
 	peerReadBytes   = 64 << 10
 	answerHeadBytes = sizeBytes + 4 // size and correlation id
 	maxRefusalText  = 500
+
+	keepAnswerBytes = 256 << 10 // what a data lane's answers may keep allocated for good
+	manySmall       = 64        // after so many that needed a quarter at most, more is given up
 )
 
 // peerConn is a connection to another node, the client's side.
@@ -86,20 +89,36 @@ func (c *peerConn) readHead(limit int) (sizeOfRest int, correlationID int32, err
 	return int(n) - (answerHeadBytes - sizeBytes), int32(binary.BigEndian.Uint32(head[sizeBytes:])), nil
 }
 
-// readBody reads the rest of an answer. The peer may take long for it, but must go on.
-func (c *peerConn) readBody(n int, wait time.Duration) ([]byte, error) {
-	body := make([]byte, n)
+// answerBuffer is memory for one answer after the other.
+type answerBuffer struct {
+	buf   []byte
+	small int // answers in a row that needed much less
+}
+
+// get is n bytes, which are there until the next get. What large answers needed is given up when there are none any more.
+func (a *answerBuffer) get(n int) []byte {
+	if a.small++; n > cap(a.buf)/4 || cap(a.buf) <= keepAnswerBytes {
+		a.small = 0
+	}
+	if n > cap(a.buf) || a.small > manySmall {
+		a.buf, a.small = make([]byte, n+n/4), 0 // the next one may be a little larger
+	}
+	return a.buf[:n]
+}
+
+// readBody reads the rest of an answer into body. The peer may take long for it, but must go on.
+func (c *peerConn) readBody(body []byte, wait time.Duration) error {
 	for rest := body; len(rest) > 0; {
 		if err := c.nc.SetReadDeadline(time.Now().Add(wait)); err != nil {
-			return nil, err
+			return err
 		}
 		part := rest[:min(len(rest), frameChunkBytes)]
 		if _, err := io.ReadFull(c.br, part); err != nil {
-			return nil, err
+			return err
 		}
 		rest = rest[len(part):]
 	}
-	return body, nil
+	return nil
 }
 
 // decodeAnswer is a request's answer from the bytes behind the correlation id. It aliases them.

@@ -250,13 +250,19 @@ func (l *link) read(c *peerConn) error {
 	if l.lane == LaneData {
 		limit = l.p.cfg.AnswerBytes
 	}
+	var records answerBuffer
 	for {
 		n, correlationID, err := c.readHead(limit)
 		if err != nil {
 			return silence(err)
 		}
-		body, err := c.readBody(n, fetchAnswerWait)
-		if err != nil {
+		var body []byte
+		if l.lane == LaneData {
+			body = records.get(n)
+		} else {
+			body = make([]byte, n)
+		}
+		if err := c.readBody(body, fetchAnswerWait); err != nil {
 			return silence(err)
 		}
 		call, err := l.answered(correlationID)
@@ -266,6 +272,9 @@ func (l *link) read(c *peerConn) error {
 		resp, err := decodeAnswer(call.req, body)
 		if call.done != nil {
 			call.done(resp, err)
+			if _, ok := resp.(*kmsg.FetchResponse); !ok {
+				records = answerBuffer{} // it is done's for good
+			}
 		}
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func (l Lane) String() string {
 type Peers interface {
 	// Call sends a request to a node. It never blocks and may be called under any lock; done is called exactly once, perhaps before Call returns
 	// when the request can't be sent, and must be fit for that. nil done: no answer is wanted, and what can't be sent is dropped. The
-	// request isn't changed afterwards by anyone; the response is done's.
+	// request isn't changed afterwards by anyone; the response is done's, but for the records of a Fetch, which are there until done returns.
 	Call(to int32, lane Lane, req kmsg.Request, done func(kmsg.Response, error))
 	// SetNodes says who the others are: HOST:PORT by node id. Who isn't named any more is disconnected.
 	SetNodes(nodes map[int32]string)

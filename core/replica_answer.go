@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/weirlog/weir/core/replica"
 	"github.com/weirlog/weir/storage"
@@ -35,28 +36,31 @@ type picked struct {
 func (s *followerSession) pick(f *fetch) (ready, moved []picked) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	take := func(list []*copied, flag func(*copied) *bool) (taken []picked, rest []*copied) {
-		rest = list[:0]
-		for _, c := range list {
-			if c.askedIn > f.number {
-				rest = append(rest, c)
-				continue
-			}
-			*flag(c) = false
-			if c.sentIn > 0 && c.err == nil && c.diverging == nil && flag(c) == &c.isReady { // its records are on their way
-				continue
-			}
-			p := picked{c: c, ask: c.ask}
-			p.id, p.index, p.next, p.maxBytes, p.epoch = c.id.Topic, c.id.Partition, c.ask.Next, c.maxBytes, c.ask.LeaderEpoch
-			p.part, p.hw, p.start, p.errorCode, p.diverging = c.part, -1, -1, code(c.err), c.diverging
-			taken = append(taken, p)
+	s.ready = slices.DeleteFunc(s.ready, func(c *copied) bool {
+		if c.askedIn > f.number || f.maxBytes <= 0 && !c.isTrouble() {
+			return false
 		}
-		clear(list[len(rest):])
-		return taken, rest
-	}
-	ready, s.ready = take(s.ready, func(c *copied) *bool { return &c.isReady })
-	moved, s.moved = take(s.moved, func(c *copied) *bool { return &c.isMoved })
+		if c.isReady = false; c.sentIn == 0 || c.isTrouble() { // else its records are on their way
+			ready = append(ready, c.pick())
+		}
+		return true
+	})
+	s.moved = slices.DeleteFunc(s.moved, func(c *copied) bool {
+		if c.askedIn > f.number {
+			return false
+		}
+		c.isMoved = false
+		moved = append(moved, c.pick())
+		return true
+	})
 	return ready, moved
+}
+
+func (c *copied) pick() picked {
+	p := picked{c: c, ask: c.ask}
+	p.id, p.index, p.next, p.maxBytes, p.epoch = c.id.Topic, c.id.Partition, c.ask.Next, c.maxBytes, c.ask.LeaderEpoch
+	p.part, p.hw, p.start, p.errorCode, p.diverging = c.part, -1, -1, code(c.err), c.diverging
+	return p
 }
 
 // readPart reads at most leftBytes of a partition, or, if nothing was found yet, at least one batch.

@@ -21,7 +21,7 @@ import (
 // there is. A fetch is answered when there are records for it, when something is wrong, when a newer one comes, or after its max wait.
 //
 // Differences from a client's session: two fetches may be under way; one that begins a session is answered at once; errors and divergences are told once;
-// a partition that is forgotten and named in one request is named anew.
+// a partition that is forgotten and named in one request is named anew; one of max bytes 0 is answered with no records.
 
 // followerSessions is the session of each follower, by node.
 type followerSessions struct {
@@ -378,7 +378,7 @@ func (c *copied) pushMoved() {
 func (s *followerSession) answerOrWait(f *fetch, r *kmsg.FetchRequest, now time.Time) {
 	wait := min(time.Duration(r.MaxWaitMillis)*time.Millisecond, maxFetchWait)
 	s.mu.Lock()
-	isNow := r.SessionEpoch == sessionInitial || wait <= 0 || s.parts == nil || len(s.ready) > 0 && s.unread == 0
+	isNow := r.SessionEpoch == sessionInitial || wait <= 0 || s.parts == nil || s.hasNews(f)
 	if isNow {
 		s.unread++
 	} else {
@@ -391,9 +391,9 @@ func (s *followerSession) answerOrWait(f *fetch, r *kmsg.FetchRequest, now time.
 	}
 }
 
-// next is the waiting fetch, if there is something to answer it with that the answers before it don't take. Called with mu held; whoever gets it completes it.
+// next is the waiting fetch, if it has something to be answered with. Called with mu held; whoever gets it completes it.
 func (s *followerSession) next() *fetch {
-	if s.waiting == nil || len(s.ready) == 0 || s.unread > 0 {
+	if s.waiting == nil || !s.hasNews(s.waiting) {
 		return nil
 	}
 	f := s.waiting
@@ -401,6 +401,20 @@ func (s *followerSession) next() *fetch {
 	s.unread++
 	return f
 }
+
+// hasNews says that there is something to answer a fetch with that the answers before it don't take. Called with mu held.
+func (s *followerSession) hasNews(f *fetch) bool {
+	switch {
+	case s.unread > 0:
+		return false
+	case f.maxBytes > 0:
+		return len(s.ready) > 0
+	}
+	return slices.ContainsFunc(s.ready, (*copied).isTrouble)
+}
+
+// isTrouble says that there is something else to tell than records.
+func (c *copied) isTrouble() bool { return c.err != nil || c.diverging != nil }
 
 // expire answers a fetch that has waited long enough.
 func (s *followerSession) expire(f *fetch) {
@@ -452,7 +466,7 @@ func (s *followerSession) sweep() {
 	asked := s.asked
 	parts := make([]*replica.Partition, 0, len(s.order))
 	for _, c := range s.order {
-		if c.part == nil || c.err != nil || c.diverging != nil {
+		if c.part == nil || c.isTrouble() {
 			continue
 		}
 		parts = append(parts, c.part)

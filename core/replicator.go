@@ -21,6 +21,8 @@ const (
 	replicaPartBytes = 1 << 20
 	// replicaFetchVersion is the version of Fetch that followers speak.
 	replicaFetchVersion = 18
+	// crowdedWait is how long a leader holds a fetch of a follower whose store has no room for records: then that is looked at again.
+	crowdedWait = 10 * time.Millisecond
 	// unregisteredPause is how often a node that isn't registered yet looks whether it is.
 	unregisteredPause = 20 * time.Millisecond
 )
@@ -203,6 +205,9 @@ func (l *following) request(r *replica.FetchRequest) *kmsg.FetchRequest {
 	req.ReplicaState.ID, req.ReplicaState.Epoch = l.b.cfg.NodeID, l.b.generation.Load()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(r.MaxWait.Milliseconds()), 1, l.b.cfg.ReplicaFetchBytes
 	req.SessionID, req.SessionEpoch = r.Session, r.Epoch
+	if !l.hasRoom() {
+		req.MaxWaitMillis, req.MaxBytes = int32(crowdedWait.Milliseconds()), 0
+	}
 	places := make(map[[16]byte]int)
 	for i, part := range r.Partitions {
 		id := part.Log().ID().Topic
@@ -227,6 +232,16 @@ func (l *following) request(r *replica.FetchRequest) *kmsg.FetchRequest {
 		req.ForgottenTopics = append(req.ForgottenTopics, t)
 	}
 	return req
+}
+
+// hasRoom says that the store wants records now. Where it doesn't, clients wait too; leaders are told of ends all the same.
+func (l *following) hasRoom() bool {
+	select {
+	case <-l.b.store.Room(replicaPartBytes):
+		return true
+	default:
+		return false
+	}
 }
 
 // answered takes what the leader said, or that it said nothing.

@@ -263,8 +263,11 @@ func (m *Image) assign(p *Partition, to []int32) error {
 		return fmt.Errorf("replicas %v: none is in sync: %w", to, ErrUnelectable)
 	}
 	next.PartitionEpoch++
-	if next.Leader != NoLeader && !slices.Contains(next.ISR, next.Leader) {
+	switch {
+	case next.Leader != NoLeader && !slices.Contains(next.ISR, next.Leader):
 		next.lead(m.firstInSync(&next))
+	case len(difference(p.Replicas, next.Replicas)) > 0:
+		next.lead(next.Leader) // as endMove does
 	}
 	m.endMove(&next)
 	*p = next
@@ -283,9 +286,12 @@ func (m *Image) endMove(p *Partition) {
 	if leader == NoLeader {
 		return
 	}
-	if !slices.Contains(next.ISR, next.Leader) {
+	switch {
+	case !slices.Contains(next.ISR, next.Leader):
 		next.lead(leader)
-	} else {
+	case len(p.Removing) > 0:
+		next.lead(next.Leader) // a new epoch: what who goes has said of its log isn't taken for what it has if it comes again, with an empty one
+	default:
 		next.PartitionEpoch++
 	}
 	*p = next

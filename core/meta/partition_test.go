@@ -92,12 +92,13 @@ func TestWhoLeads(t *testing.T) {
 		}},
 		"moved back": {nil, []step{
 			{move(4), "1@0 [4 1 2 3]/[1 2 3] +[4]-[1 2 3]"},
-			{move(), "1@0 [1 2 3]/[1 2 3]"},
-			{move(), "1@0 [1 2 3]/[1 2 3]"},
-			{move(9), "1@0 [1 2 3]/[1 2 3]"},
-			{move(3, 3), "1@0 [1 2 3]/[1 2 3]"},
+			{move(), "1@1 [1 2 3]/[1 2 3]"},
+			{move(), "1@1 [1 2 3]/[1 2 3]"},
+			{move(9), "1@1 [1 2 3]/[1 2 3]"},
+			{move(3, 3), "1@1 [1 2 3]/[1 2 3]"},
 		}},
 		"fewer, without the leader": {nil, []step{{move(3, 2), "3@1 [3 2]/[2 3]"}}},
+		"fewer, with the leader":    {nil, []step{{move(1, 2), "1@1 [1 2]/[1 2]"}}}, // of another epoch: 3 may come again with an empty log
 		"in another order":          {nil, []step{{move(3, 2, 1), "1@0 [3 2 1]/[1 2 3]"}}},
 	} {
 		m := started(t, 1, 2, 3, 4)

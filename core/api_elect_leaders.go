@@ -60,7 +60,7 @@ func (e *election) find(b *Broker, r *kmsg.ElectLeadersRequest) {
 		e.topic(from.Topic)
 		for _, index := range from.Partitions {
 			at := e.partition(index)
-			if _, _, err := t.partition(index, errUnknownTopic); errors.Is(err, errUnknownTopic) {
+			if err := t.has(index, errUnknownTopic); err != nil {
 				e.set(at, err)
 				continue
 			}

@@ -28,7 +28,7 @@ func handleOffsetCommit(b *Broker, req *Request, done Done) {
 		for j, p := range from.Partitions {
 			answer := kmsg.NewOffsetCommitResponseTopicPartition()
 			answer.Partition = p.Partition
-			if _, _, err := t.partition(p.Partition, missing); err != nil {
+			if err := t.has(p.Partition, missing); err != nil {
 				answer.ErrorCode = code(err)
 			} else {
 				good.Topic = t.Name

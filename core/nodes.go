@@ -75,9 +75,20 @@ func (b *Broker) endpoint(id int32) (meta.Broker, bool) {
 	return n, n.Host != "" || id == b.cfg.NodeID
 }
 
+// has reports a partition that doesn't exist, wherever it lives; missing is the error where there is no topic.
+func (t *topic) has(index int32, missing error) error {
+	switch {
+	case t == nil:
+		return missing
+	case index < 0 || int(index) >= len(t.Partitions):
+		return errUnknownTopic
+	}
+	return nil
+}
+
 // currentLeader is who leads a partition, and in which epoch, as far as this node knows; -1 for both if it doesn't know.
 func (t *topic) currentLeader(index int32) (id, epoch int32) {
-	if t == nil || index < 0 || int(index) >= len(t.Partitions) {
+	if t.has(index, errUnknownTopic) != nil {
 		return meta.NoLeader, -1
 	}
 	p := &t.Partitions[index]

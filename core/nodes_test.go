@@ -256,7 +256,7 @@ func TestANewLeaderDoesNotTellOfItsEnd(t *testing.T) {
 // TestGroupsMoveWithTheirPartition follows a group's commit through its partition's leaders.
 func TestGroupsMoveWithTheirPartition(t *testing.T) {
 	m := imagine(t, testConfig(t))
-	m.create("t", []int32{1})
+	m.create("t", []int32{2}) // of which this node has nothing
 	const index = 3
 	replicas := make([][]int32, 8)
 	for i := range replicas {

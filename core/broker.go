@@ -59,6 +59,7 @@ type Broker struct {
 	newClusterID string // for a cluster that has none
 	strangers    int    // registrations under this node's id by others; under meta's lock
 	pace         pace
+	introducer   introducer
 	member       membership
 	duty         duty
 	leaving      leaving
@@ -126,6 +127,9 @@ func Open(cfg Config) (*Broker, error) {
 	}
 	b.openGroups()
 	b.news()
+	if b.tcp != nil {
+		b.after(b.cfg.Now(), 0, b.introduce)
+	}
 	return b, nil
 }
 

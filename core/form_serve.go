@@ -218,9 +218,5 @@ func (g *forming) serve(ask privateRequest) *privateResponse {
 	default:
 		return refusal(ask.key, errForming)
 	}
-	body, err := json.Marshal(answer)
-	if err != nil {
-		return refusal(ask.key, err)
-	}
-	return &privateResponse{key: ask.key, body: body}
+	return privateAnswer(ask.key, answer)
 }

@@ -237,6 +237,3 @@ func (b *Broker) others() []int32 {
 	slices.Sort(ids)
 	return ids
 }
-
-// introductions is until the one who introduces nodes has it.
-func (b *Broker) introductions() map[int32]string { return make(map[int32]string) }

@@ -295,7 +295,11 @@ func (p *tcpPeers) hangUp(c *peerConn) {
 
 // attach proves both sides to each other.
 func (p *tcpPeers) attach(c *peerConn, to int32, lane Lane) error {
-	a, err := newAttacher(p.cfg.Secret, p.cfg.Self(), to, lane, p.start, p.cfg.Rand)
+	self := p.cfg.Self()
+	if to == 0 {
+		self.ID = 0 // a call by address, which must not take the place of this node's connection
+	}
+	a, err := newAttacher(p.cfg.Secret, self, to, lane, p.start, p.cfg.Rand)
 	if err != nil {
 		return err
 	}

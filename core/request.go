@@ -74,5 +74,8 @@ func apis() []api {
 func peerAPIs() []api {
 	return []api{
 		{key: keyRaft, handle: handleRaft},
+		{key: keyProbe, handle: handleProbe},
+		{key: keyFound, handle: handleFound},
+		{key: keyJoin, handle: handleJoin},
 	}
 }

@@ -95,6 +95,7 @@ func codes() []codeRow {
 		{errPeerCluster, kerr.InconsistentClusterID},
 		{errPeerID, kerr.DuplicateBrokerRegistration},
 		{errPeerOther, kerr.BrokerIDNotRegistered},
+		{errPeerItself, kerr.DuplicateResource},
 		{errAttach, kerr.InvalidRequest},
 		{errPrivateBody, kerr.InvalidRequest},
 		{errUnknownConfig, kerr.InvalidConfig},

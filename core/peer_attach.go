@@ -38,6 +38,7 @@ var (
 	errPeerCluster = errors.New("the nodes belong to different clusters")
 	errPeerID      = errors.New("two nodes have the same node.id")
 	errPeerOther   = errors.New("another node answers at this address")
+	errPeerItself  = errors.New("the node has called itself")
 	errAttach      = errors.New("not what attaches a peer")
 )
 
@@ -46,6 +47,7 @@ type peerSelf struct {
 	ID        int32  // 0: nobody yet
 	ClusterID string // empty: none yet
 	Address   string // HOST:PORT where others reach it
+	start     string // of the process, as its hello has it; empty: it isn't told
 }
 
 // attachHello is a client's first word.
@@ -143,6 +145,9 @@ func (s *attachServer) begin(secret string, self peerSelf, hello []byte, rand io
 	}
 	if h.V != attachVersion {
 		return nil, fmt.Errorf("hello: %w: version %d, known is %d", errAttach, h.V, attachVersion)
+	}
+	if self.start != "" && self.start == h.Start {
+		return nil, errPeerItself
 	}
 	if err := checkPeer(self, h.ID, h.Cluster); err != nil {
 		return nil, err

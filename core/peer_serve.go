@@ -95,7 +95,7 @@ func (c *conn) mayAsk(key int16) (limit int, err error) {
 		return 0, nil
 	case c.peer == nil, c.peer.id == 0 && key < keyProbe && key != keyAttachPeer:
 		return 0, fmt.Errorf("%w: key %d", errNotAttached, key)
-	case !isPrivate && key != keyFetch && key != keyDescribeQuorum:
+	case !isPrivate && key != keyFetch && key != keyDescribeQuorum, c.peer.lane == laneOnce && key < keyProbe && key != keyAttachPeer:
 		return 0, fmt.Errorf("%w: key %d", errPeerKey, key)
 	}
 	return c.peer.lane.frameLimit(), nil
@@ -128,8 +128,10 @@ func (c *conn) attachPeer(h header) error {
 	}
 	resp := &privateResponse{key: keyAttachPeer, body: body}
 	if err != nil {
-		c.b.attached.refusals.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "peer refused", "peer", c.host, "node", c.attaching.peer.ID, "address", c.attaching.peer.Address, "error", err)
 		resp = refusal(keyAttachPeer, err)
+	}
+	if err != nil && !errors.Is(err, errPeerItself) { // whoever lists all nodes of a cluster lists itself
+		c.b.attached.refusals.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "peer refused", "peer", c.host, "node", c.attaching.peer.ID, "address", c.attaching.peer.Address, "error", err)
 	}
 	if !c.reply(h.correlationID, resp) {
 		return errClosing
@@ -186,7 +188,11 @@ func (b *Broker) openPeers() error {
 
 // self is what this node says of itself to peers.
 func (b *Broker) self() peerSelf {
-	return peerSelf{ID: b.cfg.NodeID, ClusterID: b.ClusterID(), Address: b.Advertised()}
+	self := peerSelf{ID: b.cfg.NodeID, ClusterID: b.ClusterID(), Address: b.Advertised()}
+	if b.tcp != nil {
+		self.start = b.tcp.start
+	}
+	return self
 }
 
 // peerAttached counts a peer's connection apart from clients', and remembers where the peer is.

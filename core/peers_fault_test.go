@@ -582,7 +582,7 @@ func TestPeersGetInWhereClientsDoNot(t *testing.T) {
 // TestCallsByAddress: they come with their node's id, and leave its control lane alone.
 func TestCallsByAddress(t *testing.T) {
 	from := make(chan int32, 10)
-	b, _ := alone(t, handlers{keyProbe: func(b *Broker, req *Request, done Done) {
+	b, log := alone(t, handlers{keyJoin: echo, keyProbe: func(b *Broker, req *Request, done Done) {
 		from <- req.Peer
 		echo(b, req, done)
 	}})
@@ -616,7 +616,18 @@ func TestCallsByAddress(t *testing.T) {
 	if l.conn != conn {
 		t.Error("the control lane has another connection now")
 	}
+	for key, want := range map[int16]error{keyRaft: io.EOF, keyJoin: nil} { // only what is asked while nodes look for each other
+		got := make(chan error, 1)
+		p.callAddr(b.addr, &privateRequest{key: key}, func(_ *privateResponse, err error) { got <- err })
+		if err := await(t, got); !errors.Is(err, want) {
+			t.Errorf("key %d: %v", key, err)
+		}
+	}
 	got := make(chan error, 1)
+	b.tcp.callAddr(b.addr, probe, func(_ *privateResponse, err error) { got <- err })
+	if err := await(t, got); !errors.Is(err, errPeerItself) || log.has("refused") {
+		t.Errorf("its own address: %v", err)
+	}
 	p.callAddr("127.0.0.1:1", probe, func(_ *privateResponse, err error) { got <- err })
 	if err := await(t, got); err == nil {
 		t.Error("nobody answers, and that is no error")

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mrand "math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -15,6 +14,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/weirlog/weir/core/meta"
+	"github.com/weirlog/weir/storage"
 )
 
 const testSecret = "a secret of the cluster's"
@@ -106,20 +108,6 @@ func peerOf(t testing.TB, secret string, self peerSelf, log *slog.Logger) *tcpPe
 	return p
 }
 
-// testRand gives the same to everyone who begins with the same seed, and may be read by many.
-type testRand struct {
-	mu sync.Mutex
-	r  *mrand.ChaCha8
-}
-
-func newTestRand(seed byte) *testRand { return &testRand{r: mrand.NewChaCha8([32]byte{seed})} }
-
-func (r *testRand) Read(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.r.Read(b)
-}
-
 type called struct {
 	resp kmsg.Response
 	err  error
@@ -148,7 +136,18 @@ func TestPeersCall(t *testing.T) {
 	serves := handlers{keyProbe: echo, keyRaft: func(_ *Broker, req *Request, done Done) { raft <- req; done(nil) }}
 	cfg1, cfg2 := testConfig(t), testConfig(t)
 	cfg1.NodeID, cfg2.NodeID = 1, 2
-	cfg1.Rand, cfg2.Rand = newTestRand(1), newTestRand(1) // so they draw the same cluster id
+	for _, cfg := range []Config{cfg1, cfg2} { // each alone, in what it takes for the same cluster
+		s, err := storage.Open(storage.Options{Dir: cfg.Dir, WALFileBytes: cfg.WALFileBytes})
+		if err == nil {
+			_, err = meta.WriteIdentity(s, meta.Identity{Node: cfg.NodeID, ClusterID: "theirs", Voters: []int32{cfg.NodeID}})
+		}
+		if err == nil {
+			err = s.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	one := startPeer(t, cfg1, serves)
 	two := startPeer(t, cfg2, serves)
 	one.peers.SetNodes(map[int32]string{2: two.addr})

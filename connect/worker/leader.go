@@ -174,6 +174,8 @@ func (w *Worker) sendTasks(ctx context.Context, spec connectorSpec, tasks []map[
 		tasks = []map[string]string{}
 	}
 	body := mustJSON(tasks)
+	ctx, end := w.group.whileLedBy(ctx, s.leaderURL)
+	defer end()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.leaderURL+"connectors/"+url.PathEscape(spec.name)+"/tasks", bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -40,6 +40,7 @@ type membership struct {
 	share   share
 	lost    chan struct{} // closed when what is held is lost
 	taken   chan struct{} // closed when it is held
+	turned  chan struct{} // closed and replaced when the share changes
 	fault   error         // run has ended with
 	warning string        // why it is not held yet
 }
@@ -81,7 +82,7 @@ func newMembership(cfg *Config, identity string, now func() time.Time, log *slog
 		identity = hex.EncodeToString(b[:])
 	}
 	m := &membership{now: now, alone: cfg.Standalone, log: log.With("group", cfg.GroupID), moved: moved,
-		wake: make(chan struct{}, 1), lost: make(chan struct{}), taken: make(chan struct{}),
+		wake: make(chan struct{}, 1), lost: make(chan struct{}), taken: make(chan struct{}), turned: make(chan struct{}),
 		member: newMember(memberConfig{group: cfg.GroupID, identity: identity, url: "http://" + cfg.WorkerID + "/", protocols: cfg.Protocols,
 			session: cfg.Session, heartbeat: cfg.Heartbeat, rebalance: cfg.Rebalance, sync: cfg.WorkerSync,
 			stop: cfg.ShutdownTimeout + cfg.AbandonAfter, wait: cfg.GroupWait}, cfg.RebalanceDelay)}
@@ -264,6 +265,10 @@ func (m *membership) publish() {
 	}
 	m.notice(before, after, &old)
 	moved := before != after || m.share.round != old.round || m.share.leads != old.leads || (m.share.owners == nil) != (old.owners == nil)
+	if moved {
+		close(m.turned)
+		m.turned = make(chan struct{})
+	}
 	m.mu.Unlock()
 	if moved {
 		m.moved()
@@ -360,6 +365,30 @@ func (m *membership) current() share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.share
+}
+
+// whileLedBy gives a context that ends when another leads: an answer of one that is gone is not waited for. end is to be
+// called when it is not needed any more.
+func (m *membership) whileLedBy(ctx context.Context, url string) (led context.Context, end func()) {
+	led, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		defer cancel()
+		for led.Err() == nil {
+			m.mu.Lock()
+			turned, same := m.turned, m.share.leaderURL == url
+			m.mu.Unlock()
+			if !same {
+				return
+			}
+			select {
+			case <-turned:
+			case <-led.Done():
+			}
+		}
+	}()
+	return led, func() { cancel(); <-watched }
 }
 
 // why tells what the group is waited for, "" for nothing.

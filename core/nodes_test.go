@@ -340,3 +340,18 @@ func TestOffsetsOfATopicThatIsDeletedElsewhereAreForgotten(t *testing.T) {
 		t.Errorf("what stays: %d, error %d", offset, errorCode)
 	}
 }
+
+func TestFiguresOfTheCluster(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Topic = TopicDefaults{"min.insync.replicas": "2"}
+	m := imagine(t, cfg)
+	m.create("t", []int32{1, 2}, []int32{1, 4}, []int32{1}, []int32{2, 1}, []int32{3})
+	if got, want := m.Stats().Cluster, (ClusterStats{IsMetadataLeader: true, Nodes: 4, ActiveNodes: 3, Led: 3, UnderReplicated: 1, UnderMinISR: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	m.become(3, meta.BrokerFenced)
+	m.become(2, meta.BrokerFenced)
+	if got, want := m.Stats().Cluster, (ClusterStats{IsMetadataLeader: true, Nodes: 4, ActiveNodes: 1, Leaderless: 1, Led: 4, UnderReplicated: 3, UnderMinISR: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

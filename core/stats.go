@@ -73,13 +73,24 @@ type Stats struct {
 	ConnectionsAccepted, ConnectionsRefused int64
 	Connections                             int // now
 	RequestBytesInUse, RequestBytesLimit    int64
-	Topics, Partitions                      int
+	Topics, Partitions                      int // of the cluster
+	Cluster                                 ClusterStats
 	FetchSessions, FetchSessionPartitions   int   // now
 	FetchSessionsEvicted                    int64 // to make room for others
 	LogBytes                                int64
 	LatencyBounds                           []time.Duration // of Requests' buckets
 	Requests                                []RequestStats  // by API key, of every key served
 	Store                                   storage.Stats
+}
+
+// ClusterStats is what this node's image says of the cluster, and of what this node leads.
+type ClusterStats struct {
+	IsMetadataLeader   bool // this node leads the metadata's group
+	Nodes, ActiveNodes int  // registered, and those of them that may lead
+	Leaderless         int  // partitions that nobody leads
+	Led                int  // partitions that this node leads; of them:
+	UnderReplicated    int  // some replica isn't in sync
+	UnderMinISR        int  // fewer are in sync than min.insync.replicas, so that acks=all is refused
 }
 
 // RequestStats is the requests of one API key.
@@ -116,11 +127,13 @@ func (b *Broker) Stats() Stats {
 	b.mu.Unlock()
 	s.FetchSessions, s.FetchSessionPartitions, s.FetchSessionsEvicted = b.sessions.counts()
 	b.meta.View(func(img *meta.Image) { s.Partitions = img.PartitionCount() })
+	s.Cluster = ClusterStats{IsMetadataLeader: b.leader.Load() == b.cfg.NodeID, ActiveNodes: len(b.activeNodes()), Nodes: len(b.nodes())}
 	for _, t := range b.topics.all() {
 		s.Topics++
 		for _, p := range t.local() {
 			s.LogBytes += p.Log().SizeBytes()
 		}
+		s.Cluster.count(t)
 	}
 	for _, row := range b.table.rows {
 		l := b.stats.byKey[row.key]
@@ -131,6 +144,25 @@ func (b *Broker) Stats() Stats {
 		s.Requests = append(s.Requests, r)
 	}
 	return s
+}
+
+func (s *ClusterStats) count(t *topic) {
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		if p.Leader == meta.NoLeader {
+			s.Leaderless++
+		}
+		if p.Leader != t.node {
+			continue
+		}
+		s.Led++
+		if len(p.ISR) < len(p.Replicas) {
+			s.UnderReplicated++
+		}
+		if len(p.ISR) < min(t.configs.minISR, len(p.Replicas)) {
+			s.UnderMinISR++
+		}
+	}
 }
 
 // Partitions is every partition, by topic and index.

@@ -68,6 +68,7 @@ func (m *brokerMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, "broker_topics", "Topics.", float64(s.Topics))
 	gauge(ch, "broker_partitions", "Partitions.", float64(s.Partitions))
 	gauge(ch, "broker_log_bytes", "Bytes of all logs.", float64(s.LogBytes))
+	m.cluster(ch, &s.Cluster)
 	for _, r := range s.Requests {
 		if r.Count == 0 {
 			continue
@@ -86,6 +87,20 @@ func (m *brokerMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, "broker_partition_start_offset", "Log start offset of a partition.", float64(p.StartOffset), labels...)
 		gauge(ch, "broker_partition_bytes", "Bytes of a partition's log.", float64(p.SizeBytes), labels...)
 	}
+}
+
+func (m *brokerMetrics) cluster(ch chan<- prometheus.Metric, c *core.ClusterStats) {
+	leads := 0.0
+	if c.IsMetadataLeader {
+		leads = 1
+	}
+	gauge(ch, "broker_metadata_leader", "1 while this node leads the metadata's group.", leads)
+	gauge(ch, "broker_nodes", "Nodes that are registered.", float64(c.Nodes))
+	gauge(ch, "broker_nodes_active", "Nodes that may lead partitions.", float64(c.ActiveNodes))
+	gauge(ch, "broker_partitions_leaderless", "Partitions of the cluster that nobody leads.", float64(c.Leaderless))
+	gauge(ch, "broker_partitions_led", "Partitions that this node leads.", float64(c.Led))
+	gauge(ch, "broker_partitions_under_replicated", "Partitions led here of which a replica is not in sync.", float64(c.UnderReplicated))
+	gauge(ch, "broker_partitions_under_min_isr", "Partitions led here with fewer replicas in sync than min.insync.replicas.", float64(c.UnderMinISR))
 }
 
 // workerMetrics are the connectors' figures.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -289,11 +288,10 @@ func (r *run) kafkaGoTimes(ctx context.Context) error {
 			return err
 		}
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.bootstrap)
+	leader, err := kafka.DialLeader(ctx, "tcp", r.bootstrap, full, 0)
 	if err != nil {
 		return err
 	}
-	leader := kafka.NewConn(conn, full, 0)
 	defer func() { _ = leader.Close() }()
 	offset, err := leader.ReadOffset(base.Add(3500 * time.Millisecond))
 	if err != nil || offset != 4 {

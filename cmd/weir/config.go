@@ -16,6 +16,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/weirlog/weir/connect/provider"
 	"github.com/weirlog/weir/core"
 	"github.com/weirlog/weir/core/kafka"
 )
@@ -30,7 +31,7 @@ const (
 
 // nodeKeys are the keys of weir.yaml's node section.
 func nodeKeys() []string {
-	return []string{"data", "memory", "log.level", "log.format", "pprof"}
+	return []string{"data", "join", "memory", "log.level", "log.format", "pprof"}
 }
 
 // settings is weir.yaml after the command line was laid over it: sections of flat keys.
@@ -154,10 +155,10 @@ type nodeConfig struct {
 
 // startFlags are the flags of weir start that lie over the file.
 type startFlags struct {
-	config, data, kafka, connect, console string
-	portBase                              int
-	insecure                              bool
-	set                                   []string
+	config, data, kafka, connect, console, join string
+	portBase                                    int
+	insecure                                    bool
+	set                                         []string
 }
 
 // load reads the file, lays the flags over it and checks everything, reporting all faults at once.
@@ -186,7 +187,8 @@ func (f *startFlags) load() (*nodeConfig, error) {
 	n.broker = &standard
 	delete(broker, "log.dirs")
 	n.share(broker)
-	faults = append(faults, n.broker.Set(broker))
+	faults = append(faults, revealSecret(broker), n.broker.Set(broker))
+	n.broker.Join = addresses(cmp.Or(f.join, node["join"]))
 	if f.portBase < 0 {
 		faults = append(faults, fmt.Errorf("--port-base %d: want a port", f.portBase))
 	}
@@ -198,6 +200,54 @@ func (f *startFlags) load() (*nodeConfig, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	return n, nil
+}
+
+// secretVariable is where cluster.secret may be instead of a file.
+const secretVariable = "WEIR_CLUSTER_SECRET"
+
+// revealSecret resolves the reference that cluster.secret may be: ${env:NAME}, ${file:/path:key} or ${directory:/path:file}. Without
+// the key it is the environment's.
+func revealSecret(broker map[string]string) error {
+	const key = "cluster.secret"
+	text, isSet := broker[key]
+	if !isSet {
+		if secret := os.Getenv(secretVariable); secret != "" {
+			broker[key] = secret
+		}
+		return nil
+	}
+	providers := map[string]string{"config.providers": "env,file,directory"}
+	for _, name := range []string{"env", "file", "directory"} {
+		providers["config.providers."+name+".class"] = name
+	}
+	r, err := provider.New(providers)
+	if err != nil {
+		return fmt.Errorf("broker.%s: %w", key, err)
+	}
+	resolved, refs, err := r.Resolve(map[string]string{key: text})
+	if err != nil {
+		return fmt.Errorf("broker.%s: %w", key, err)
+	}
+	if strings.HasPrefix(text, "${") && !refs[key] {
+		delete(broker, key)
+		return fmt.Errorf("broker.%s: %s: there is no such thing", key, text)
+	}
+	broker[key] = strings.TrimSpace(resolved[key])
+	return nil
+}
+
+// addresses is a list of HOST:PORT, which may have Java's schemes before them.
+func addresses(text string) []string {
+	var list []string
+	for addr := range strings.SplitSeq(text, ",") {
+		if _, rest, ok := strings.Cut(addr, "://"); ok {
+			addr = rest
+		}
+		if addr = strings.ToLower(strings.TrimSpace(addr)); addr != "" {
+			list = append(list, addr)
+		}
+	}
+	return list
 }
 
 // address chooses where to listen: the flag, then the port base, then the file, then the default.

@@ -38,7 +38,7 @@ tasks: when one is gone, the others have what it had.`,
 			if err != nil {
 				return err
 			}
-			n, err := openNode(cfg)
+			n, err := openNode(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ kept in offset.storage.file.filename, in Java's format (default weir-run.offsets
 			if err != nil {
 				return err
 			}
-			n, err := openNode(cfg)
+			n, err := openNode(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}

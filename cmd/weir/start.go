@@ -31,7 +31,10 @@ func newStart() *cobra.Command {
 		Long: `Run a node: the log (Kafka protocol), the connectors (Kafka Connect's REST) and the console, in one process.
 
 Without a configuration all of it listens on 127.0.0.1 and keeps its data in ./weir-data.
-What was acknowledged is on disk: kill -9 and power loss lose nothing of it.`,
+What was acknowledged is on disk: kill -9 and power loss lose nothing of it.
+
+Several nodes are a cluster: start three with the same --join, which names all three, and the same cluster.secret. They form it
+when all are there; a node that comes later joins it. On later starts they know who they are, wherever they are.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			began := time.Now()
@@ -39,9 +42,9 @@ What was acknowledged is on disk: kill -9 and power loss lose nothing of it.`,
 			if err != nil {
 				return err
 			}
-			n, err := openNode(cfg)
+			n, err := openNode(cmd.Context(), cfg)
 			if err != nil {
-				return err
+				return ended(cmd.Context(), err)
 			}
 			return n.run(cmd.Context(), func() {
 				fmt.Fprintf(cmd.OutOrStdout(), "weir %s is ready after %s\n  Kafka    %s\n  Connect  http://%s\n  console  http://%s\n  data     %s\n",
@@ -55,6 +58,7 @@ What was acknowledged is on disk: kill -9 and power loss lose nothing of it.`,
 	flags.StringVar(&f.kafka, "kafka", "", "where to speak Kafka, HOST:PORT (default 127.0.0.1:9092)")
 	flags.StringVar(&f.connect, "connect", "", "where to serve Connect's REST, HOST:PORT (default 127.0.0.1:8083)")
 	flags.StringVar(&f.console, "console", "", "where to serve the console and /metrics, HOST:PORT (default 127.0.0.1:8080)")
+	flags.StringVar(&f.join, "join", "", "nodes to form a cluster with or to join, HOST:PORT,…: advertised addresses, the same list on every node that forms it")
 	flags.IntVar(&f.portBase, "port-base", 0, "use ports N (Kafka), N+1 (Connect) and N+3 (console) of 127.0.0.1")
 	flags.BoolVar(&f.insecure, "insecure", false, "allow addresses that others can reach, without authentication")
 	flags.StringArrayVar(&f.set, "set", nil, "section.key=value over the file, as broker.num.partitions=3; may be repeated")
@@ -80,8 +84,9 @@ type server struct {
 	ln net.Listener
 }
 
-// openNode opens the data folder and every listener. Nothing runs when it returns.
-func openNode(cfg *nodeConfig) (*node, error) {
+// openNode opens the data folder and every listener. Nothing runs when it returns. A new node of a cluster waits for the others first, until ctx
+// ends.
+func openNode(ctx context.Context, cfg *nodeConfig) (*node, error) {
 	n := &node{cfg: cfg, log: newLogger(cfg), started: time.Now()}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(cfg.memoryBytes)
@@ -89,8 +94,8 @@ func openNode(cfg *nodeConfig) (*node, error) {
 	if err := n.listen(); err != nil {
 		return nil, errors.Join(err, n.closeListeners())
 	}
-	for _, open := range []func() error{n.openBroker, n.openWorker} {
-		if err := open(); err != nil {
+	for _, open := range []func(context.Context) error{n.form, n.openBroker, n.openWorker} {
+		if err := open(ctx); err != nil {
 			return nil, errors.Join(err, n.closeListeners(), n.closeBroker())
 		}
 	}
@@ -122,8 +127,8 @@ func (n *node) closeListeners() error {
 	return errors.Join(faults...)
 }
 
-// openBroker opens the data folder and the log in it, if the node has one.
-func (n *node) openBroker() (err error) {
+// form makes a new data folder that of a node of a cluster, if there is to be one. Meanwhile the web addresses say so.
+func (n *node) form(ctx context.Context) error {
 	if n.cfg.broker == nil {
 		return nil
 	}
@@ -133,6 +138,18 @@ func (n *node) openBroker() (err error) {
 	n.cfg.broker.Logger = n.log
 	if n.cfg.broker.Advertise == "" {
 		n.cfg.broker.Advertise = n.cfg.kafkaAddr
+	}
+	if len(n.cfg.broker.Join) == 0 {
+		return nil
+	}
+	waiting := beginWaiting(n.rest.ln, n.console.ln)
+	return errors.Join(core.Form(ctx, *n.cfg.broker, n.kafka), waiting.end())
+}
+
+// openBroker opens the data folder and the log in it, if the node has one.
+func (n *node) openBroker(context.Context) (err error) {
+	if n.cfg.broker == nil {
+		return nil
 	}
 	n.broker, err = core.Open(*n.cfg.broker)
 	return err
@@ -147,7 +164,7 @@ func (n *node) closeBroker() error {
 
 // openWorker makes the worker and the two web addresses. It reaches a broker of its own node through a pipe in this
 // process. Its identity is exclusive, as it must be: the data folder is locked by its broker, an address is bound once.
-func (n *node) openWorker() error {
+func (n *node) openWorker(context.Context) error {
 	deps := worker.Deps{Connectors: connectors.All(), Log: n.log, LogLevel: n.cfg.level, Version: version}
 	if n.broker != nil {
 		n.cfg.connect["bootstrap.servers"] = n.broker.Advertised()
@@ -244,8 +261,8 @@ const webDrain = 2 * time.Second
 
 // run serves until ctx ends or a part fails, then ends the parts in this order: the worker drains (sources stop polling,
 // producers flush, offsets are made durable, sinks flush and commit, the group is left); then the web addresses close,
-// not before, since another process that binds them may take this worker for dead; the broker syncs and closes its
-// folder last. A second signal kills the process, and so may anything at any point: what was acknowledged is on disk.
+// not before, since another process that binds them may take this worker for dead; the broker hands over what it leads to other
+// nodes, and syncs and closes its folder last. A second signal kills the process, and so may anything at any point: what was acknowledged is on disk.
 func (n *node) run(ctx context.Context, ready func()) error {
 	brokerCtx, stopBroker := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBroker()
@@ -288,6 +305,9 @@ func (n *node) run(ctx context.Context, ready func()) error {
 	webCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), webDrain)
 	defer cancel()
 	_, _ = n.rest.Shutdown(webCtx), n.console.Shutdown(webCtx) // what is still running after webDrain is cut off
+	if !brokerGone {
+		n.broker.Leave(brokerCtx)
+	}
 	if n.kafka != nil {
 		fault = errors.Join(fault, n.kafka.Close())
 	}
@@ -349,10 +369,16 @@ func (n *node) alive() error {
 	return n.broker.Store().Err()
 }
 
-// ready tells whether clients and connectors are served, or why not.
+// ready tells whether clients and connectors are served, or why not. A node of several is ready without its worker: that may have to wait for other
+// nodes, which somebody may let start only when this one is ready.
 func (n *node) ready() error {
 	if err := n.alive(); err != nil {
 		return err
+	}
+	if n.broker != nil {
+		if err := n.broker.Ready(); err != nil || n.cfg.broker.ClusterSecret != "" {
+			return err
+		}
 	}
 	if h := n.worker.Health(); h.Status != "healthy" {
 		return fmt.Errorf("worker: %s", h.Message)

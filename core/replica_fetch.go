@@ -287,6 +287,9 @@ func (s *followerSession) look(c *copied, generation int64, now time.Time) *repl
 	if err == nil {
 		diverging, err = part.Fetched(s.node, generation, ask, now)
 	}
+	if diverging != nil && diverging.Epoch < 0 { // no epoch and no end is what an answer has that doesn't diverge
+		diverging.End = max(0, part.Log().StartOffset())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.tail == nil && err == nil { // it stopped leading meanwhile

@@ -28,6 +28,7 @@ type truth struct {
 	where   map[string]int64 // of a value that may be there once only
 	acked   map[int64]string
 	leaders map[int32]holder // by leader epoch
+	asked   int64            // what lies below may be deleted
 	isr     int              // members at the newest partition epoch seen
 	epoch   int32            // that one
 }
@@ -42,6 +43,7 @@ type holder struct {
 // seen is what was last seen of a replica in one life.
 type seen struct {
 	hw, end int64
+	epoch   int32 // of the partition
 }
 
 func newChecker(c *Cluster) *checker {
@@ -160,11 +162,15 @@ func (k *checker) lookAt(n *node, at place, p *replica.Partition) {
 	t := k.parts[at]
 	s := n.seen[at]
 	if s == nil {
-		s = &seen{end: p.Log().EndOffset()}
+		s = &seen{end: p.Log().EndOffset(), epoch: -1}
 		n.seen[at] = s
 	}
 	a, ok := p.Assigned()
 	hw, end := p.HighWatermark(), p.Log().EndOffset()
+	if a.PartitionEpoch != s.epoch || end < s.end {
+		k.c.note("node %d: %v is %+v, log [%d, %d) of epochs up to %d, high watermark %d", n.id, at, a, p.Log().StartOffset(), end, p.Log().LeaderEpoch(), hw)
+		s.epoch = a.PartitionEpoch
+	}
 	if end < s.end {
 		k.c.Stats.Truncations++
 	}
@@ -195,7 +201,7 @@ func (k *checker) lookAt(n *node, at place, p *replica.Partition) {
 		t.leaders[a.LeaderEpoch] = holder{n.id, n.life, hw}
 	}
 	if hw > s.hw {
-		k.scan(n, at, p, s.hw, hw)
+		k.scan(n, at, p, max(s.hw, p.Log().StartOffset()), hw)
 		s.hw = hw
 	}
 }
@@ -274,36 +280,68 @@ func (k *checker) unsettled() string {
 			return fmt.Sprintf("node %d follows node %d in term %d, node 1 node %d in term %d", n.id, l, in, leader, term)
 		}
 	}
-	for _, at := range k.order {
-		l := k.leader(at)
-		if l == nil {
-			return fmt.Sprintf("nobody leads %v", at)
-		}
-		want, _ := l.Assigned()
-		if end := l.Log().EndOffset(); len(want.ISR) != len(k.c.nodes) || l.HighWatermark() != end {
-			return fmt.Sprintf("%v: in sync %v, high watermark %d of %d", at, want.ISR, l.HighWatermark(), end)
-		}
-		for _, n := range k.c.nodes {
-			p := n.b.Replica(at.topic, at.index)
-			if p == nil {
-				return fmt.Sprintf("node %d has no replica of %v", n.id, at)
+	why := ""
+	k.c.nodes[0].b.Quorum().View(func(img *meta.Image) {
+		for _, t := range img.Topics() {
+			for i := range t.Partitions {
+				if why == "" {
+					why = k.unsettledPartition(place{t.Name, int32(i)}, &t.Partitions[i])
+				}
 			}
-			if a, _ := p.Assigned(); a.PartitionEpoch != want.PartitionEpoch || p.Log().DurableEnd() != l.HighWatermark() {
-				return fmt.Sprintf("node %d: %v is %+v, durable to %d, the leader's %+v to %d", n.id, at, a, p.Log().DurableEnd(), want, l.HighWatermark())
-			}
+		}
+	})
+	return why
+}
+
+// unsettledPartition is why the replicas of a partition aren't what the metadata says, in sync and equally long.
+func (k *checker) unsettledPartition(at place, want *meta.Partition) string {
+	l := k.leader(at)
+	if l == nil {
+		return fmt.Sprintf("nobody leads %v", at)
+	}
+	if end := l.Log().EndOffset(); len(want.ISR) != len(want.Replicas) || len(want.Adding)+len(want.Removing) > 0 || l.HighWatermark() != end {
+		return fmt.Sprintf("%v: %+v, high watermark %d of %d", at, *want, l.HighWatermark(), end)
+	}
+	for _, n := range k.c.nodes {
+		p := n.b.Replica(at.topic, at.index)
+		if (p != nil) != slices.Contains(want.Replicas, n.id) {
+			return fmt.Sprintf("node %d: %v is %+v, there is a replica: %v", n.id, at, *want, p != nil)
+		}
+		if p == nil {
+			continue
+		}
+		if a, _ := p.Assigned(); a.PartitionEpoch != want.PartitionEpoch || p.Log().DurableEnd() != l.HighWatermark() {
+			return fmt.Sprintf("node %d: %v is %+v, [%d, %d) durable, the leader's %+v [%d, %d)", n.id, at, a, p.Log().StartOffset(), p.Log().DurableEnd(), *want, l.Log().StartOffset(), l.HighWatermark())
 		}
 	}
 	return ""
 }
 
-// all compares everything that is there with everything that is known.
-func (k *checker) all() {
+// all is every partition that a node knows of.
+func (k *checker) all(n *node) (all []place) {
+	n.b.Quorum().View(func(img *meta.Image) {
+		for _, t := range img.Topics() {
+			for i := range t.Partitions {
+				all = append(all, place{t.Name, int32(i)})
+			}
+		}
+	})
+	return all
+}
+
+// compareAll compares everything that is there with everything that is known.
+func (k *checker) compareAll() {
 	for _, at := range k.order {
 		k.compare(at)
 		k.complete(at)
 	}
 	for _, n := range k.c.nodes {
 		n.b.Quorum().View(func(img *meta.Image) {
+			for _, name := range k.c.admin.deleted {
+				if img.Topic(name) != nil {
+					k.c.failf("node %d has topic %s, whose deletion was acknowledged", n.id, name)
+				}
+			}
 			for _, name := range k.c.admin.names {
 				t := img.Topic(name)
 				if t == nil {
@@ -319,20 +357,29 @@ func (k *checker) all() {
 // compare has all replicas equal, byte by byte.
 func (k *checker) compare(at place) {
 	l := k.leader(at)
-	want := k.bytes(at, l)
+	start := int64(0) // of all: a new leader may not know yet that the one before deleted records
+	for _, n := range k.c.nodes {
+		if p := n.b.Replica(at.topic, at.index); p != nil {
+			start = max(start, p.Log().StartOffset())
+		}
+	}
+	want := k.bytes(at, l, start)
 	for _, n := range k.c.nodes {
 		p := n.b.Replica(at.topic, at.index)
-		k.scan(n, at, p, 0, p.HighWatermark())
-		if got := k.bytes(at, p); !bytes.Equal(got, want) {
+		if p == nil {
+			continue
+		}
+		k.scan(n, at, p, p.Log().StartOffset(), p.HighWatermark())
+		if got := k.bytes(at, p, start); !bytes.Equal(got, want) {
 			k.c.failf("%v: node %d has %d bytes, the leader %d, and they differ", at, n.id, len(got), len(want))
 		}
 	}
-	k.scan(k.c.nodes[0], at, l, 0, l.HighWatermark())
 }
 
-func (k *checker) bytes(at place, p *replica.Partition) []byte {
+// bytes is a replica's batches from the one that has an offset.
+func (k *checker) bytes(at place, p *replica.Partition, next int64) []byte {
 	var all []byte
-	for next, end := int64(0), p.Log().EndOffset(); next < end; {
+	for end := p.Log().EndOffset(); next < end; {
 		pieces, err := p.Log().Read(next, end, 1<<20, nil)
 		if err != nil || len(pieces) == 0 {
 			k.c.failf("%v: reading at %d of %d gives %d pieces, %v", at, next, end, len(pieces), err)
@@ -366,6 +413,9 @@ func (k *checker) complete(at place) {
 	}
 	slices.Sort(offsets)
 	for _, offset := range offsets {
+		if offset < t.asked && t.values[offset] == "" { // deleted before anyone read it
+			continue
+		}
 		if offset >= end || t.values[offset] != t.acked[offset] {
 			k.c.failf("%.30q was acknowledged at %d of %v, which ends at %d", t.acked[offset], offset, at, end)
 			return
@@ -375,16 +425,23 @@ func (k *checker) complete(at place) {
 		k.c.failf("%v was read up to %d, it ends at %d", at, len(t.values), end)
 		return
 	}
-	last := make(map[*producer]int)
+	type seen struct{ number, gaps int }
+	last, gaps := make(map[*producer]seen), 0
 	for offset, value := range t.values {
+		if value == "" {
+			gaps++
+		}
 		p, number := k.writer(value)
 		if p == nil || !p.isIdempotent {
 			continue
 		}
-		if number != last[p]+1 {
-			k.c.failf("at %d of %v is record %d of %v, after %d", offset, at, number, p, last[p])
+		if l := last[p]; number <= l.number || number > l.number+1 && gaps == l.gaps {
+			k.c.failf("at %d of %v is record %d of %v, after %d", offset, at, number, p, l.number)
 			return
 		}
-		last[p] = number
+		last[p] = seen{number, gaps}
+	}
+	if int64(len(t.values)) < end {
+		k.c.failf("%v ends at %d, but only %d were seen", at, end, len(t.values))
 	}
 }

@@ -35,6 +35,7 @@ type Stats struct {
 	Commits      int // of groups' offsets
 	Joins        int // of groups' members
 	Topics       int // created
+	Trims, Moves int // of the beginning of a partition; of a partition to other nodes
 
 	Faults, Crashes, DiskFaults, Hangs, Leaves int
 	Elections, MetaElections                   int
@@ -238,7 +239,7 @@ func (c *Cluster) settle(when string) {
 		c.failf("%s the cluster doesn't become one in %v: %s\n%s", when, settleTime, why, c.describe())
 	}
 	if c.fault == "" {
-		c.check.all()
+		c.check.compareAll()
 	}
 	c.isLast = false
 	for _, g := range c.groups {
@@ -272,7 +273,7 @@ func (c *Cluster) describe() (s string) {
 			continue
 		}
 		s += fmt.Sprintf("node %d: %+v\n", n.id, n.b.Quorum().Status())
-		for _, pl := range c.check.places() {
+		for _, pl := range c.check.all(n) {
 			p := n.b.Replica(pl.topic, pl.index)
 			if p == nil {
 				s += fmt.Sprintf("  %v: no replica\n", pl)
@@ -280,6 +281,9 @@ func (c *Cluster) describe() (s string) {
 			}
 			a, _ := p.Assigned()
 			s += fmt.Sprintf("  %v: %+v, log [%d, %d), durable to %d, hw %d, epoch %d, err %v\n", pl, a, p.Log().StartOffset(), p.Log().EndOffset(), p.Log().DurableEnd(), p.HighWatermark(), p.Log().LeaderEpoch(), p.Err())
+			if w, ok := p.Wish(); ok {
+				s += fmt.Sprintf("    wishes %+v\n", w)
+			}
 			for _, r := range p.Replicas() {
 				s += fmt.Sprintf("    %+v\n", r)
 			}

@@ -15,6 +15,7 @@ type consumer struct {
 	at        place
 	next      int64
 	isWaiting bool
+	mustReset bool // what it wanted was deleted
 
 	knownEnd   int64 // of what was told or read in an epoch up to knownEpoch
 	knownEpoch int32
@@ -34,8 +35,20 @@ func (k *consumer) step() {
 	l := k.leader(k.at)
 	switch {
 	case l.node == 0:
+	case k.mustReset:
+		k.askOffset(l, earliest, func(offset int64) {
+			k.mustReset = false
+			if k.next = max(k.next, offset); offset > k.c.check.parts[k.at].asked {
+				k.c.failf("%v: begins at %d", k, offset)
+			}
+		})
 	case k.c.chance(5):
-		k.askEnd(l)
+		k.askOffset(l, latest, func(offset int64) {
+			if l.epoch >= k.knownEpoch && offset < k.knownEnd {
+				k.c.failf("%v: node %d says in epoch %d that the partition ends at %d, it was known to reach %d in epoch %d", k, l.node, l.epoch, offset, k.knownEnd, k.knownEpoch)
+			}
+			k.learn(offset, l.epoch)
+		})
 	default:
 		if !k.c.isLast && k.c.rng.IntN(200) == 0 {
 			k.next = k.c.rng.Int64N(k.next + 1)
@@ -71,6 +84,9 @@ func (k *consumer) fetch(l leader) {
 
 func (k *consumer) take(l leader, p *kmsg.FetchResponseTopicPartition) {
 	switch {
+	case p.ErrorCode == kerr.OffsetOutOfRange.Code && k.next < k.c.check.parts[k.at].asked:
+		k.mustReset = true
+		return
 	case p.ErrorCode == kerr.OffsetOutOfRange.Code:
 		k.c.failf("%v: offset is out of range for node %d in epoch %d, though it was read up to there", k, l.node, l.epoch)
 		return
@@ -112,13 +128,19 @@ func (k *consumer) learn(end int64, epoch int32) {
 	k.knownEnd, k.knownEpoch = max(k.knownEnd, end), max(k.knownEpoch, epoch)
 }
 
-func (k *consumer) askEnd(l leader) {
+// Timestamps that stand for places.
+const (
+	latest   = -1
+	earliest = -2
+)
+
+func (k *consumer) askOffset(l leader, timestamp int64, done func(int64)) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.Version, req.ReplicaID = 5, -1
 	t := kmsg.NewListOffsetsRequestTopic()
 	t.Topic = k.at.topic
 	p := kmsg.NewListOffsetsRequestTopicPartition()
-	p.Partition, p.CurrentLeaderEpoch, p.Timestamp = k.at.index, l.epoch, -1
+	p.Partition, p.CurrentLeaderEpoch, p.Timestamp = k.at.index, l.epoch, timestamp
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	k.isWaiting = true
@@ -128,16 +150,13 @@ func (k *consumer) askEnd(l leader) {
 			k.forget(k.at)
 			return
 		}
-		r := resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
-		switch {
+		switch r := resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]; {
 		case r.ErrorCode != 0 && !isPassing(r.ErrorCode):
 			k.c.failf("%v: list offsets: %s", k, errorName(r.ErrorCode))
 		case r.ErrorCode != 0:
 			k.forget(k.at)
-		case l.epoch >= k.knownEpoch && r.Offset < k.knownEnd:
-			k.c.failf("%v: node %d says in epoch %d that the partition ends at %d, it was known to reach %d in epoch %d", k, l.node, l.epoch, r.Offset, k.knownEnd, k.knownEpoch)
 		default:
-			k.learn(r.Offset, l.epoch)
+			done(r.Offset)
 		}
 	})
 }

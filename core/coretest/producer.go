@@ -54,7 +54,7 @@ func (p *producer) step() {
 		p.askID()
 		return
 	}
-	isWilling := !p.c.isLast && len(p.unacked) < mostUnacked && p.c.chance(25)
+	isWilling := !p.c.isLast && len(p.unacked) < mostUnacked && p.c.chance(10)
 	if !isWilling && len(p.unacked) == 0 {
 		return
 	}

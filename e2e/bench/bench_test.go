@@ -347,7 +347,7 @@ func TestAnswersOnlyFromABroker(t *testing.T) {
 }
 
 func TestEveryNamedScenarioIsThere(t *testing.T) {
-	if n, long := len(peerScenarios()), len(longScenarios()); n != 10 || long != 5 {
+	if n, long := len(peerScenarios()), len(longScenarios()); n != 10 || long != 7 {
 		t.Errorf("%d scenarios of the hour, %d longer ones", n, long)
 	}
 	for _, sc := range slices.Concat(peerScenarios(), longScenarios(), limitScenarios()) {

@@ -53,14 +53,15 @@ func longScenarios() []scenario {
 	alonePairs := []pair{{"weir", "weir again"}}
 	usual := []side{weirSynced("weir"), {"kafka", kindKafka, nil}, weirSynced("weir again")}
 	usualPairs := []pair{{"weir", "kafka"}, {"weir", "weir again"}}
-	three := []string{"min.insync.replicas=2"}
 	return []scenario{
 		partitionsScenario(10_000, []side{weirOS("weir, page cache"), kafkaOS(), weirOS("weir again")},
 			[]pair{{"weir, page cache", "kafka, page cache"}, {"weir, page cache", "weir again"}}),
 		restartScenario(usual, usualPairs),
 		s3Scenario(alone, alonePairs),
 		opensearchScenario(alone, alonePairs),
-		brokersScenario([]side{{"weir", kindWeir, nil}, {"kafka", kindKafka, three}, {"weir again", kindWeir, nil}}, usualPairs),
+		brokersScenario(append(usual, weirSynced(weirAlone)), append(usualPairs, pair{"weir", weirAlone})),
+		failoverScenario(usual, usualPairs),
+		shutdownScenario(usual, usualPairs),
 	}
 }
 

@@ -86,7 +86,11 @@ func createTopic(ctx context.Context, addr string, partitions, replicas int) err
 	limit := fmt.Sprint(2 * batchBytes)
 	admin := kadm.NewClient(cl)
 	first := min(partitions, manyPartitions) // Kafka refuses to make 10,000 at once
-	resp, err := admin.CreateTopic(ctx, int32(first), int16(replicas), map[string]*string{"max.message.bytes": &limit}, topicName)
+	configs := map[string]*string{"max.message.bytes": &limit}
+	if two := "2"; replicas > 1 {
+		configs["min.insync.replicas"] = &two
+	}
+	resp, err := admin.CreateTopic(ctx, int32(first), int16(replicas), configs, topicName)
 	if err = errors.Join(err, resp.Err); err != nil {
 		return fmt.Errorf("create topic: %w", err)
 	}

@@ -41,6 +41,7 @@ type server struct {
 	ready   time.Duration // from then to its first answer
 	ends    []func() error
 	log     *bytes.Buffer
+	members []member // of several brokers
 
 	// down ends every process of the broker, by SIGKILL or as it wishes; again starts it anew on the same data.
 	down  func(ctx context.Context, kill bool) error
@@ -221,6 +222,9 @@ func (b *bench) startKafka(ctx context.Context, cores string, nodes int, setting
 	s.again = func(ctx context.Context) error {
 		args := append([]string{"start", strconv.Itoa(base), dir, strconv.Itoa(nodes)}, settings...)
 		return b.runKafka(ctx, s, cores, dir, nodes, args)
+	}
+	for i := range nodes {
+		s.members = append(s.members, b.kafkaMember(cores, dir, base, i+1))
 	}
 	if err := s.again(ctx); err != nil {
 		return nil, errors.Join(err, s.stop())

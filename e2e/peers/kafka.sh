@@ -6,6 +6,7 @@
 #   kafka.sh start PORT DIR [NODES [KEY=VALUE…]]  starts NODES (1 or 3) nodes, waits, prints their addresses
 #   kafka.sh stop DIR
 #   kafka.sh kill DIR NODE                        SIGKILL for one node (1, 2, 3)
+#   kafka.sh again DIR NODE                       starts a node anew that has ended; does not wait
 #   kafka.sh status DIR
 #
 # Node i listens on PORT+i-1 for clients and on PORT+NODES+i-1 for the other
@@ -102,6 +103,12 @@ stop() {
   done
 }
 
+# again starts one node on the data that it has.
+again() {
+  kafka_java "${HEAP:-512}"
+  launch "$1/node-$2" "$kafka_user" "${java[@]}" kafka.Kafka "$1/node-$2/server.properties"
+}
+
 status() {
   local node
   for node in "$1"/node-*; do
@@ -115,6 +122,7 @@ case "${1:-}" in
   start) shift && start "$@" ;;
   stop) stop "$2" ;;
   kill) kill_now "$2/node-$3" ;;
+  again) again "$2" "$3" ;;
   status) status "$2" ;;
-  *) die "usage: kafka.sh install | start PORT DIR [NODES [KEY=VALUE…]] | stop DIR | kill DIR NODE | status DIR" ;;
+  *) die "usage: kafka.sh install | start PORT DIR [NODES [KEY=VALUE…]] | stop DIR | kill DIR NODE | again DIR NODE | status DIR" ;;
 esac

@@ -23,6 +23,7 @@ const (
 // isr is what a replicator knows of the partitions that this node leads and others copy. Guarded by the replicator's lock.
 type isr struct {
 	led     map[*replica.Partition]bool // true: its in-sync set lacks a replica
+	short   int                         // so many do
 	timer   *timer                      // of the next review
 	when    time.Time                   // its time
 	swept   time.Time                   // when all were looked at
@@ -44,6 +45,12 @@ func (s *isr) init() {
 
 // keep notes whether a partition is led, with others to look after, and whether one is missing.
 func (s *isr) keep(p *replica.Partition, isLed, isShort bool) {
+	if s.led[p] {
+		s.short--
+	}
+	if isLed && isShort {
+		s.short++
+	}
 	if isLed {
 		s.led[p] = isShort
 	} else {
@@ -64,7 +71,8 @@ type isrWish struct {
 	w replica.ISRWish
 }
 
-// scheduleReview has the clock review: soon after something is known that changes a set, else after reviewPause.
+// scheduleReview has the clock review: soon after something is known that changes a set, else after reviewPause, if there is a set that
+// may grow, or when all are to be looked at.
 func (r *replicator) scheduleReview(now time.Time, soon bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,9 +84,13 @@ func (r *replicator) scheduleReview(now time.Time, soon bool) {
 		s.isDue = s.isDue || soon
 		return
 	}
-	at := now.Add(reviewPause)
-	if soon {
-		at = now
+	at := now
+	switch {
+	case soon:
+	case s.short > 0:
+		at = now.Add(reviewPause)
+	default:
+		at = now.Add(r.sweepEvery())
 	}
 	if s.timer != nil {
 		if !s.when.After(at) || !r.b.timers.stop(s.timer) {
@@ -122,7 +134,7 @@ func (r *replicator) wishes(now time.Time) []isrWish {
 	r.mu.Lock()
 	s := &r.isr
 	s.timer = nil
-	isSweep := now.Sub(s.swept) >= min(sweepPause, max(reviewPause, r.b.cfg.ReplicaLag/10)) || now.Before(s.swept)
+	isSweep := now.Sub(s.swept) >= r.sweepEvery() || now.Before(s.swept)
 	if isSweep {
 		s.swept = now
 	}
@@ -159,6 +171,11 @@ func (r *replicator) wishes(now time.Time) []isrWish {
 	s.isAsked = len(wishes) > 0
 	r.mu.Unlock()
 	return wishes
+}
+
+// sweepEvery is how often all that is led is looked at: often enough for the lag.
+func (r *replicator) sweepEvery() time.Duration {
+	return min(sweepPause, max(reviewPause, r.b.cfg.ReplicaLag/10))
 }
 
 func byTopicAndIndex(a, b *replica.Partition) int {

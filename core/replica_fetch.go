@@ -44,6 +44,7 @@ type followerSession struct {
 	reading sync.Mutex // and one answer made
 
 	mu      sync.Mutex
+	broker  int64 // its generation, as the newest fetch says
 	epoch   int32 // that the next fetch must have
 	number  int64 // of the newest fetch
 	asked   time.Time
@@ -190,6 +191,10 @@ func (s *followerSession) note(f *fetch, r *kmsg.FetchRequest, now time.Time) (n
 		s.unread++
 	}
 	gone = s.forget(r)
+	if s.broker != r.ReplicaState.Epoch { // it has registered again: what it has said of partitions is said again in the new generation
+		s.broker = r.ReplicaState.Epoch
+		named = append(named, s.order...)
+	}
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		for j := range t.Partitions {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -398,6 +399,25 @@ func TestFollowerIsToldOfTheEndOfALeadership(t *testing.T) {
 	again.FetchOffset, again.LastFetchedEpoch = 1, 2
 	if got := only(t, f.fetch(again).read()).ErrorCode; got != kerr.FencedLeaderEpoch.Code {
 		t.Errorf("error %d", got)
+	}
+}
+
+// A follower that has registered again without an end of its session is known in its new generation, whatever it names.
+func TestFollowerRegistersAgain(t *testing.T) {
+	f := newCopier(t, 1)
+	p := f.Replica("t", 0)
+	a, _ := p.Assigned()
+	a.ISR, a.PartitionEpoch = []int32{1}, a.PartitionEpoch+1
+	p.Assign(a, f.c.now)
+	f.begin(ask(0, 0, 0, -1))
+	f.fetch()
+	r := f.request()
+	r.ReplicaState.Epoch = 2
+	f.send(r)
+	f.epoch++
+	w, ok := p.Review(f.c.now, time.Second, func(_ int32, generation int64) bool { return generation == 2 })
+	if !ok || !slices.Equal(w.ISR, []int32{1, 2}) || !slices.Equal(w.Generations, []int64{0, 2}) {
+		t.Errorf("wish %+v, %t", w, ok)
 	}
 }
 

@@ -9,13 +9,18 @@ import (
 	"github.com/weirlog/weir/core/meta"
 )
 
-// dutyPause is how often internal topics are looked at, and how long it is waited after a proposal that failed.
-const dutyPause = time.Second
+const (
+	// dutyPause is how often internal topics are looked at, and how long it is waited after a proposal that failed.
+	dutyPause = time.Second
+	// balancePause is how long brokers have stayed as they are when preferred replicas lead again.
+	balancePause = 10 * time.Second
+)
 
 // duty is what the leader of the metadata's group has to see to: silent brokers, members, preferred leaders, internal topics. It is stepped, and
 // keeps nothing that the next leader would need.
 type duty struct {
-	isStale atomic.Bool // the image has changed since internal topics were looked at
+	isStale  atomic.Bool // the image has changed since internal topics were looked at
+	hasMoved atomic.Bool // brokers have changed since leaders were looked at
 
 	mu         sync.Mutex
 	fencing    map[int32]bool // brokers whose fencing is proposed
@@ -41,6 +46,11 @@ func (b *Broker) stepDuty(now time.Time) time.Time {
 		d.isStale.Store(true)
 		d.mu.Lock()
 		d.balanceAt = now.Add(b.cfg.BalanceInterval)
+		d.mu.Unlock()
+	}
+	if d.hasMoved.Swap(false) {
+		d.mu.Lock()
+		d.balanceAt = now.Add(min(balancePause, b.cfg.BalanceInterval))
 		d.mu.Unlock()
 	}
 	b.fenceSilent(now)
@@ -132,25 +142,34 @@ func (d *duty) isDue(at *time.Time, every time.Duration, now time.Time) bool {
 	return true
 }
 
-// balance lets the first replicas lead again that can.
+// balance lets the first replicas lead again that can: at intervals, as Kafka does, but also when brokers have stayed as they are for a while, and
+// then until all of them can.
 func (b *Broker) balance(now time.Time) {
-	if b.cfg.KeepLeaders || !b.duty.isDue(&b.duty.balanceAt, b.cfg.BalanceInterval, now) {
+	d := &b.duty
+	if b.cfg.KeepLeaders || !d.isDue(&d.balanceAt, b.cfg.BalanceInterval, now) {
 		return
 	}
-	var refs []meta.PartitionRef
+	can, willBe := 0, 0
 	b.meta.View(func(img *meta.Image) {
 		isActive := activeBrokers(img)
 		for _, t := range img.Topics() {
 			for i := range t.Partitions {
 				p := &t.Partitions[i]
-				if first := p.Replicas[0]; p.Leader != first && isActive[first] && slices.Contains(p.ISR, first) {
-					refs = append(refs, meta.PartitionRef{ID: t.ID, Partition: int32(i)})
+				switch first := p.Replicas[0]; {
+				case p.Leader == first || !isActive[first]:
+				case slices.Contains(p.ISR, first):
+					can++
+				default:
+					willBe++
 				}
 			}
 		}
 	})
-	if len(refs) > 0 {
-		b.log.Info("preferred replicas lead again", "partitions", len(refs))
+	if willBe > 0 {
+		d.hasMoved.Store(true)
+	}
+	if can > 0 {
+		b.log.Info("preferred replicas lead again", "partitions", can)
 		b.move(meta.Command{ElectLeaders: &meta.ElectLeaders{How: meta.ElectPreferred}}, now)
 	}
 }

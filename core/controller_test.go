@@ -38,10 +38,10 @@ func TestInternalTopicsGrow(t *testing.T) {
 	}
 }
 
-// TestPreferredLeaders: a broker that is back, and in sync, leads again what it is the first replica of, when leaders are looked at; not where that is off.
+// TestPreferredLeaders: a broker that is back, and in sync, leads again what it is the first replica of, after a while; not where that is off.
 func TestPreferredLeaders(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
-		c := newCluster(t, func(cfg *Config) { cfg.BalanceInterval, cfg.KeepLeaders = 10*time.Second, keeps }, 1, 2, 3)
+		c := newCluster(t, func(cfg *Config) { cfg.KeepLeaders = keeps }, 1, 2, 3)
 		c.until("three active brokers", c.areActive(1, 2, 3))
 		lead := c.controllerNode()
 		first := lead.id%3 + 1

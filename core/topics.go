@@ -135,6 +135,7 @@ func errOf(first, second error) error {
 // applied makes what the image says true here. It is called in the order of the commands, under meta's lock.
 func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
 	if c.RegisterBroker != nil || c.ChangeBroker != nil || c.UnregisterBroker != nil || r.Jumped {
+		b.duty.hasMoved.Store(true)
 		defer b.nodesChanged()
 	}
 	b.duty.isStale.Store(true)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # weir's worker on a cluster that is there already: worker.sh BOOTSTRAP PREFIX PORT DIR WEIR CLIENT.
 # A file source and sink and PostgreSQL's changes, with kill -9; then the real Java worker
-# with the same three topics goes on where weir's has stopped, and weir's where Java's has;
-# the same for standalone workers and one offsets file.
+# with the same three topics shares a group with weir's, goes on where that has stopped, and
+# weir's where Java's has; the same for standalone workers and one offsets file.
 # Judged by kcat, Kafka's tools and the files. Ports from PORT, folders below DIR; WEIR is
 # the binary, CLIENT what the cells are filed under.
 
@@ -11,7 +11,7 @@ source "$peers/jars.sh"
 
 bootstrap=$1 prefix=$2 port=$3 dir=$4 weir=$5 me=$6
 folder=$dir/$prefix
-java_port=$((port + 1)) console_port=$((port + 2)) pg_port=$((port + 3))
+java_port=$((port + 1)) console_port=$((port + 2)) pg_port=$((port + 3)) second_port=$((port + 7))
 text=org.apache.kafka.connect.storage.StringConverter
 
 # rest PORT PATH CURL... calls a worker.
@@ -62,7 +62,7 @@ start_weir() {
 
 start_java() {
   HEAP=448 "$peers/connect.sh" start "$java_port" "$folder/java" "$bootstrap" group.id="$prefix-workers" \
-    config.storage.topic="$prefix-configs" offset.storage.topic="$prefix-offsets" status.storage.topic="$prefix-status"
+    config.storage.topic="$prefix-configs" offset.storage.topic="$prefix-offsets" status.storage.topic="$prefix-status" "$@"
 }
 
 end_java() { "$peers/connect.sh" stop "$folder/java"; }
@@ -152,26 +152,77 @@ postgres() {
   same "$(changes | cut -d' ' -f3)" 1000 "rows read by a snapshot"
 }
 
-# kept_out starts a Java worker beside weir's: it must end, and weir's must not notice. It takes 45 s to stop what it has
-# begun, so it is killed as soon as it has said why.
-kept_out() {
-  (start_java) 2>/dev/null || true
-  eventually 40 grep -q InconsistentGroupProtocol "$folder/java/log"
-  kill_now "$folder/java" || true
-  ! grep -q 'Starting task' "$folder/java/log" || { echo "the Java worker has started a task" >&2; return 1; }
-  running "$port" "$prefix-in"
-  running "$port" "$prefix-out"
+# told PORT prints the ports of the workers that run the group's connectors and tasks, "not" if not all of them run.
+told() {
+  rest "$1" "/connectors?expand=status" |
+    jq -r '[.[].status | .connector, .tasks[]] | if all(.state == "RUNNING") then map(.worker_id | sub(".*:"; "")) | unique | join(" ") else "not" end'
 }
 
-# refused starts a second weir's worker with the same group.
-refused() {
-  local said
-  sed "s/^listeners=.*/listeners=http:\/\/127.0.0.1:$java_port/" "$folder/connect-distributed.properties" >"$folder/second.properties"
-  if said=$(timeout 30 "$weir" connect --config "$folder/second.properties" --console "127.0.0.1:$((port + 4))" --set connect.connect.group.wait.ms=0 2>&1); then
-    echo "a second worker has run" >&2
-    return 1
-  fi
-  grep -q "http://127.0.0.1:$port/" <<<"$said" || { echo "the refusal does not name the member: $said" >&2; return 1; }
+# divided WORKERS COUNT PORT... says whether COUNT connectors and all their tasks run at these workers, by what each of PORT tells.
+divided() {
+  local workers=$1 count=$2 each
+  shift 2
+  for each in "$@"; do
+    [ "$(told "$each")" = "$workers" ] && [ "$(rest "$each" /connectors | jq length)" = "$count" ] || return 1
+    [ "$(rest "$each" "/connectors/$prefix-shared-out/status" | jq '.tasks | length')" = 4 ] || return 1
+  done
+}
+
+share() { seq -f 'line %g' "$1" "$2" >>"$folder/files/shared.txt"; }
+
+# passed COUNT says whether all lines are in the sink's file, each at least once.
+passed() { [ "$(sort -u "$folder/files/shared-out.txt" | digest)" = "$(seq -f 'line %g' 1 "$1" | sort | digest)" ]; }
+
+# shared_connectors makes a source and a sink of four tasks at the worker of PORT.
+shared_connectors() {
+  rest "$1" "/connectors/$prefix-shared-in/config" -X PUT -d "{\"connector.class\": \"org.apache.kafka.connect.file.FileStreamSourceConnector\",
+    \"file\": \"$folder/files/shared.txt\", \"topic\": \"$prefix-shared\", \"value.converter\": \"$text\"}"
+  rest "$1" "/connectors/$prefix-shared-out/config" -X PUT -d "{\"connector.class\": \"org.apache.kafka.connect.file.FileStreamSinkConnector\", \"tasks.max\": \"4\",
+    \"file\": \"$folder/files/shared-out.txt\", \"topics\": \"$prefix-shared\", \"value.converter\": \"$text\"}"
+}
+
+# beside_java runs a Java worker in weir's group: they share the work, whoever leads, each serves all requests, and what
+# one of them had that is gone the other has.
+beside_java() {
+  local each all=$(($(rest "$port" /connectors | jq length) + 2))
+  start_java scheduled.rebalance.max.delay.ms=0
+  share 1 100
+  shared_connectors "$java_port" # weir leads
+  eventually 40 divided "$port $java_port" "$all" "$port" "$java_port"
+  eventually 40 passed 100
+  kill_now "$folder/weir"
+  eventually 20 divided "$java_port" "$all" "$java_port"
+  share 101 200
+  eventually 40 passed 200
+  start_weir # Java leads
+  eventually 40 divided "$port $java_port" "$all" "$port" "$java_port"
+  for each in out in; do rest "$port" "/connectors/$prefix-shared-$each" -X DELETE; done
+  shared_connectors "$port"
+  eventually 40 divided "$port $java_port" "$all" "$port" "$java_port"
+  for each in 0 1 2 3; do rest "$port" "/connectors/$prefix-shared-out/tasks/$each/restart" -X POST; done
+  share 201 300
+  eventually 40 passed 300
+  end_java
+  eventually 20 divided "$port" "$all" "$port"
+  share 301 400
+  eventually 40 passed 400
+  same "$(timeout 20 kcat -b "$bootstrap" -C -t "$prefix-shared" -o beginning -e -q | sort -u | wc -l)" 400 "lines in the topic"
+  for each in out in; do rest "$port" "/connectors/$prefix-shared-$each" -X DELETE; done
+  for each in in out; do eventually 40 running "$port" "$prefix-$each"; done
+}
+
+# beside_weir runs a second weir's worker in the group.
+beside_weir() {
+  local each all=$(($(rest "$port" /connectors | jq length) + 2))
+  sed "s/^listeners=.*/listeners=http:\/\/127.0.0.1:$second_port/" "$folder/connect-distributed.properties" >"$folder/second.properties"
+  launch "$folder/second" "$kafka_user" "$weir" connect --config "$folder/second.properties" --console "127.0.0.1:$((port + 4))"
+  await "the second worker" 30 "$folder/second" curl -fsS -m 2 "http://127.0.0.1:$((port + 4))/readyz"
+  shared_connectors "$second_port"
+  eventually 40 divided "$port $second_port" "$all" "$port" "$second_port"
+  kill_now "$folder/second"
+  eventually 15 divided "$port" "$all" "$port"
+  for each in out in; do rest "$port" "/connectors/$prefix-shared-$each" -X DELETE; done
+  for each in in out; do eventually 40 running "$port" "$prefix-$each"; done
 }
 
 position() { rest "$1" "/connectors/$prefix-in/offsets" | jq -c '.offsets'; }
@@ -234,6 +285,7 @@ standalone() {
 }
 
 end() {
+  halt "the second worker" "$folder/second" 5
   halt alone "$folder/alone" 5
   halt weir "$folder/weir" 20
   end_java || true
@@ -241,18 +293,19 @@ end() {
 }
 
 ensure_user "$kafka_user"
-mkdir -p "$folder"/{weir,files,alone}
+mkdir -p "$folder"/{weir,second,files,alone}
 settings >"$folder/connect-distributed.properties"
 : >"$folder/files/in.txt"
-chown -R "$kafka_user" "$folder"/{weir,files,alone}
+: >"$folder/files/shared.txt"
+chown -R "$kafka_user" "$folder"/{weir,second,files,alone}
 chmod a+r "$folder"/connect-distributed.properties
 trap end EXIT
 cell "$me" start 180 start
 cell "$me" "file source to sink" 120 files
 cell "$me" "kill -9" 150 kills
 cell "$me" "PostgreSQL, kill -9" 180 postgres
-cell "$me" "keeps a Java worker out" 120 kept_out
-cell "$me" "keeps a second one out" 60 refused
+cell "$me" "shares with a second one" 120 beside_weir
+cell "$me" "shares with a Java worker" 240 beside_java
 with_pg=
 [ ! -e "$(lib_dir debezium)/stamp" ] || with_pg=1
 cell "$me" "hands over to Java" 240 to_java "$with_pg"

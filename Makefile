@@ -59,7 +59,7 @@ lint:
 	go vet ./...
 	go tool -modfile=.ci/lint/go.mod golangci-lint run ./...
 
-# TARGET=kafka tries the same on Apache Kafka; CLIENTS='kcat sarama' tries these only.
+# TARGET=cluster tries three nodes that are one cluster, TARGET=kafka Apache Kafka; CLIENTS='kcat sarama' tries these only.
 interop: build
 	@e2e/services/install.sh demo
 	@e2e/interop/interop.sh $(TARGET)

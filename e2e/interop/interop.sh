@@ -2,10 +2,11 @@
 # Real foreign clients against a running weir: a table of client × feature.
 #
 #   interop.sh               against `weir start` (bin/weir, or WEIR)
+#   interop.sh cluster       against three of them, which are one cluster
 #   interop.sh kafka         the same tries against Apache Kafka: what they can show at all
 #
 # CLIENTS picks some of: kcat confluent aiokafka kafkajs sarama kafkago java tools
-# streams services weir franz-go. Everything is in .run/interop: the clients (from
+# streams services weir franz-go, and nodes (of a cluster only). Everything is in .run/interop: the clients (from
 # their registries, once), logs, and the table as weir.md and weir.json. The status is
 # not 0 when a cell fails that is expected to pass. Ports from INTEROP_PORT (29490).
 
@@ -19,10 +20,20 @@ port=${INTEROP_PORT:-29490}
 bootstrap=127.0.0.1:$port
 prefix=i$(date +%H%M%S)
 clients=${CLIENTS:-kcat confluent aiokafka kafkajs sarama kafkago java tools streams services weir franz-go}
+export NODES=1 # that the cells find
+if [ "$target" = cluster ]; then
+  source "$interop/nodes.sh"
+  NODES=3
+  [ -n "${CLIENTS:-}" ] || clients="$clients nodes"
+fi
 
 start_target() {
   if [ "$target" = kafka ]; then
     HEAP=512 "$peers/kafka.sh" start "$port" "$dir/server" >/dev/null
+    return
+  fi
+  if [ "$target" = cluster ]; then
+    start_nodes "$port" "$dir"
     return
   fi
   refuse_taken "$port" weir
@@ -35,6 +46,8 @@ start_target() {
 stop_target() {
   if [ "$target" = kafka ]; then
     "$peers/kafka.sh" stop "$dir/server"
+  elif [ "$target" = cluster ]; then
+    stop_nodes "$dir"
   else
     halt weir "$dir/server" 30
   fi
@@ -170,6 +183,7 @@ try() {
     java) (try_java clients java kafka-clients) ;;
     streams) (try_java streams streams "Kafka Streams") ;;
     tools) tried tools "Kafka's tools" "$interop/tools.sh" "$bootstrap" "$prefix-tools" ;;
+    nodes) tried nodes "Kafka's tools for nodes" "$interop/cluster.sh" "$bootstrap" "$prefix-nodes" "$port" "$dir" ;;
     services) tried services "Kafka's services" "$interop/services.sh" "$bootstrap" "$prefix-services" $((port + 10)) "$run/services" ;;
     weir) try_worker ;;
     franz-go) try_franz ;;
@@ -184,5 +198,5 @@ trap stop_target EXIT
 start_target
 for each in $clients; do try "$each"; done
 expect=$interop/expect.tsv
-[ "$target" = weir ] || expect=/dev/null
+[ "$target" != kafka ] || expect=/dev/null
 "$interop/report.sh" "$dir/cells" "$expect" "$run/$target" "Foreign clients on $target"

@@ -33,7 +33,7 @@ group() {
 
 list() {
   same "$(kc -L -J | jq --arg t "$prefix-plain" '[.topics[] | select(.topic == $t)] | length')" 1 "topics of that name"
-  same "$(kc -L -J | jq '.brokers | length')" 1 "brokers"
+  same "$(kc -L -J | jq '.brokers | length')" "${NODES:-1}" "brokers"
 }
 
 headers() {

@@ -25,6 +25,9 @@ class() {
     cluster) echo org.apache.kafka.tools.ClusterTool ;;
     transactions) echo org.apache.kafka.tools.TransactionsCommand ;;
     log-dirs) echo org.apache.kafka.tools.LogDirsCommand ;;
+    metadata-quorum) echo org.apache.kafka.tools.MetadataQuorumCommand ;;
+    leader-election) echo org.apache.kafka.tools.LeaderElectionCommand ;;
+    reassign-partitions) echo org.apache.kafka.tools.reassign.ReassignPartitionsCommand ;;
     dump-log) echo org.apache.kafka.tools.DumpLogSegments ;;
     *.*) echo "$1" ;;
     *) die "unknown tool $1" ;;

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -23,6 +24,7 @@ const count = 300
 // run is one try: a client, the cluster, and the prefix of the topics it makes.
 type run struct {
 	client, bootstrap, prefix string
+	nodes                     int // of the cluster, as NODES says
 	failed                    bool
 }
 
@@ -31,7 +33,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: interop sarama|kafkago|stored HOST:PORT PREFIX [CLIENT]")
 		os.Exit(2)
 	}
-	r := &run{client: os.Args[1], bootstrap: os.Args[2], prefix: os.Args[3]}
+	r := &run{client: os.Args[1], bootstrap: os.Args[2], prefix: os.Args[3], nodes: 1}
+	if n, err := strconv.Atoi(os.Getenv("NODES")); err == nil {
+		r.nodes = n
+	}
 	switch r.client {
 	case "sarama":
 		r.sarama()

@@ -306,7 +306,7 @@ func (r *run) saramaAdmin(context.Context) error {
 	if err := r.saramaAdminGroups(admin); err != nil {
 		return err
 	}
-	if brokers, _, err := admin.DescribeCluster(); err != nil || len(brokers) != 1 {
+	if brokers, _, err := admin.DescribeCluster(); err != nil || len(brokers) != r.nodes {
 		return fmt.Errorf("describe cluster: %v, %w", brokers, err)
 	}
 	if err := admin.DeleteTopic(full); err != nil {

@@ -54,6 +54,7 @@ type Broker struct {
 	isOpen     atomic.Bool  // the image's replicas are opened and assigned as they change
 	isClocked  atomic.Bool  // the metadata's group wants to be told the time
 
+	knew         int64  // the generation in which this folder registered last, as it knew when it was opened
 	startsAlone  bool   // nobody else was a member when it was opened
 	joined       string // cluster that the folder belongs to, as it was founded or has joined; empty: it began its own
 	newClusterID string // for a cluster that has none

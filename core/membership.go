@@ -93,12 +93,26 @@ func (b *Broker) lacking() (commands []meta.Command) {
 		switch {
 		case hasOthers && host == "": // others couldn't reach it
 		case generation == 0 || me.Generation != generation || hasOthers && (me.Host != host || me.Port != port):
-			commands = append(commands, meta.Command{RegisterBroker: &meta.RegisterBroker{ID: b.cfg.NodeID, Host: host, Port: port, Rack: b.cfg.Rack}})
+			commands = append(commands, meta.Command{RegisterBroker: &meta.RegisterBroker{
+				ID: b.cfg.NodeID, Host: host, Port: port, Rack: b.cfg.Rack, Keeps: b.keeps(generation),
+			}})
 		case me.State != meta.BrokerActive:
 			commands = append(commands, meta.Command{ChangeBroker: &meta.ChangeBroker{ID: b.cfg.NodeID, Generation: generation, To: meta.BrokerActive}})
 		}
 	})
 	return commands
+}
+
+// keeps is the generation that this start goes on from with all that it reported as durable: its own, or what the folder knew when it was opened, before the
+// others had told it anything. 0 where a disk may have lost what it was not made to keep.
+func (b *Broker) keeps(generation int64) int64 {
+	switch {
+	case b.cfg.Flush != storage.SyncGroup:
+		return 0
+	case generation != 0:
+		return generation
+	}
+	return b.knew
 }
 
 // ask proposes a command of this node's own. What fails is tried again after a pause.

@@ -335,3 +335,50 @@ func TestFolderKeepsItsID(t *testing.T) {
 		cfg.NodeID = 0
 	}
 }
+
+// TestGhost: all lose their power, and one never returns. Those that do don't leave the in-sync sets to it, which the image still believes to be active.
+func TestGhost(t *testing.T) {
+	for ghost := int32(1); ghost <= 3; ghost++ {
+		c := newCluster(t, nil, 1, 2, 3)
+		c.until("three active brokers", c.areActive(1, 2, 3))
+		c.newTopic("t", 1, 2, 3)
+		for _, id := range c.ids() {
+			c.kill(id)
+		}
+		back := slices.DeleteFunc(c.ids(), func(id int32) bool { return id == ghost })
+		for _, id := range back {
+			c.start(id)
+		}
+		c.until("two active brokers", c.areActive(back...))
+		c.until("a leader", func() bool { return slices.Contains(back, c.nodes[back[0]].leads("t")) })
+		c.close()
+		clear(c.nodes)
+	}
+}
+
+// TestGhostOfOne: likewise where one is killed for good, and another only for a moment, before anyone has missed the first.
+func TestGhostOfOne(t *testing.T) {
+	c := newCluster(t, nil, 1, 2, 3)
+	c.until("three active brokers", c.areActive(1, 2, 3))
+	lead := c.controllerNode()
+	ghost, n := c.nodes[lead.id%3+1], c.nodes[(lead.id+1)%3+1]
+	c.newTopic("t", n.id, ghost.id)
+	c.kill(ghost.id)
+	c.kill(n.id)
+	c.start(n.id)
+	c.until("two active brokers", c.areActive(slices.Sorted(slices.Values([]int32{lead.id, n.id}))...))
+	c.until("a leader", func() bool { return lead.leads("t") == n.id })
+}
+
+// TestQuickRestart: a node that is back at once, among others that are there, waits for nobody.
+func TestQuickRestart(t *testing.T) {
+	c := newCluster(t, nil, 1, 2, 3)
+	c.until("three active brokers", c.areActive(1, 2, 3))
+	lead := c.controllerNode()
+	n := c.nodes[lead.id%3+1]
+	c.kill(n.id)
+	c.start(n.id)
+	if took := c.until("its registration", func() bool { return n.registered.Load() }); took > 300*time.Millisecond {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -230,6 +230,30 @@ func TestPowerCutEverywhere(t *testing.T) {
 	}
 }
 
+// Power is cut everywhere, and one node, which nobody knows yet to be gone, never comes back: the others have all that was acknowledged, and go on.
+func TestPowerCutEverywhereAndOneIsGone(t *testing.T) {
+	for gone := int32(1); gone <= 3; gone++ {
+		c := trio(t, nil)
+		c.acked(1, "before")
+		for _, id := range c.ids() {
+			c.kill(id)
+		}
+		rest := slices.DeleteFunc(c.ids(), func(id int32) bool { return id == gone })
+		for _, id := range rest {
+			c.start(id)
+		}
+		c.until("two active brokers", c.areActive(rest...))
+		c.until("a leader", func() bool { return slices.Contains(rest, c.nodes[rest[0]].leads("t")) })
+		lead := c.nodes[c.nodes[rest[0]].leads("t")]
+		c.until("its word", func() bool { return lead.registered.Load() && lead.leads("t") == lead.id })
+		c.acked(lead.id, "after")
+		if got := lead.values("t", 0, 2); !slices.Equal(got, []string{"before", "after"}) {
+			t.Errorf("without node %d the log is %q", gone, got)
+		}
+		c.close()
+	}
+}
+
 // The leader's log begins behind a follower's end: the follower begins anew there. And an idle follower's start follows too.
 func TestFollowersStartFollows(t *testing.T) {
 	c := trio(t, nil)

@@ -45,6 +45,10 @@ func (b *Broker) openMeta(identity meta.Identity) error {
 	}
 	b.meta = q
 	b.startsAlone = b.isAlone()
+	q.View(func(img *meta.Image) {
+		me, _ := img.Broker(b.cfg.NodeID)
+		b.knew = me.Generation
+	})
 	b.joined, b.newClusterID = identity.ClusterID, identity.ClusterID
 	if b.ClusterID() == "" {
 		id, err := randomID(b.cfg.Rand)

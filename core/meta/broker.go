@@ -85,9 +85,13 @@ func (m *Image) registerBroker(r *RegisterBroker) Result {
 	}
 	m.brokers[r.ID] = b
 	m.nextNodeID = max(m.nextNodeID, r.ID+1)
+	keeps := r.Keeps != 0 && r.Keeps == old.Generation
 	changed := m.eachPartition(func(t *Topic, p *Partition) bool {
-		if isAlone {
+		switch {
+		case isAlone:
 			return p.leadAgain(r.ID)
+		case keeps:
+			return m.handOver(p, r.ID)
 		}
 		return m.leave(t, p, r.ID)
 	})

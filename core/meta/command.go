@@ -65,6 +65,10 @@ type RegisterBroker struct {
 	Host string `json:"host,omitempty"`
 	Port int32  `json:"port,omitempty"`
 	Rack string `json:"rack,omitempty"`
+
+	// Keeps is the generation in which its data folder registered last, if that has all that it ever reported as durable: then it stays in the
+	// in-sync sets that it is in. 0, or another than its newest: it may lack something (log.flush=os, a folder put back from a copy), and leaves them.
+	Keeps int64 `json:"keeps,omitempty"`
 }
 
 // CreateTopic makes a topic. Replicas holds one list of broker ids per partition, its leader first.

@@ -35,7 +35,7 @@ func every() []Command {
 		{AssignReplicas: &AssignReplicas{Changes: []Assignment{{ID: ID{1, 2}, Replicas: []int32{2}}, {ID: ID{1, 2}, Partition: 1}}}},
 		{AllocateNodeID: &AllocateNodeID{}},
 		{AllocateNodeID: &AllocateNodeID{Want: 7}},
-		{RegisterBroker: &RegisterBroker{ID: 8}},
+		{RegisterBroker: &RegisterBroker{ID: 8, Keeps: 3}},
 		{UnregisterBroker: &UnregisterBroker{ID: 8}},
 		{ChangeBroker: &ChangeBroker{ID: 2, Generation: 1, To: BrokerLeaving}},
 		{ChangeBroker: &ChangeBroker{ID: 2, Generation: 1, To: BrokerFenced}},

@@ -77,6 +77,12 @@ func (m *Image) leave(t *Topic, p *Partition, id int32) bool {
 	return p.lead(NoLeader)
 }
 
+// handOver lets another lead what a broker leads that has started anew. It stays in the in-sync set, since it has what was acknowledged: were it to leave, a
+// whole cluster that starts together could end up with nobody in the set but one that never comes back.
+func (m *Image) handOver(p *Partition, id int32) bool {
+	return p.Leader == id && p.lead(m.firstInSync(p))
+}
+
 // come lets a broker that comes in lead what waits for it.
 func (m *Image) come(t *Topic, p *Partition, id int32) bool {
 	if p.Leader != NoLeader {

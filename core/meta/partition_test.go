@@ -74,6 +74,16 @@ func TestWhoLeads(t *testing.T) {
 			{change(2, 1, BrokerLeaving), "2@1 [1 2 3]/[2]"},
 			{change(2, 1, BrokerFenced), "-1@2 [1 2 3]/[2]"},
 		}},
+		"starts that keep what they have outlast one that doesn't come back": {nil, []step{
+			{Command{RegisterBroker: &RegisterBroker{ID: 1, Keeps: 1}}, "2@1 [1 2 3]/[1 2 3]"},
+			{Command{RegisterBroker: &RegisterBroker{ID: 2, Keeps: 1}}, "3@2 [1 2 3]/[1 2 3]"}, // 3 is believed to be there
+			{change(2, 2, BrokerActive), "3@2 [1 2 3]/[1 2 3]"},
+			{change(3, 1, BrokerFenced), "2@3 [1 2 3]/[1 2]"},
+			{change(1, 2, BrokerActive), "2@3 [1 2 3]/[1 2]"},
+			{Command{RegisterBroker: &RegisterBroker{ID: 1, Keeps: 1}}, "2@3 [1 2 3]/[2]"}, // its folder is older than its last start
+			{Command{RegisterBroker: &RegisterBroker{ID: 2, Keeps: 2}}, "-1@4 [1 2 3]/[2]"},
+			{change(2, 3, BrokerActive), "2@5 [1 2 3]/[2]"},
+		}},
 		"a start goes out, then comes in": {nil, []step{
 			{Command{RegisterBroker: &RegisterBroker{ID: 1}}, "2@1 [1 2 3]/[2 3]"},
 			{isr(2, 1, [2]int32{1, 1}, 2, 3, 1), "2@1 [1 2 3]/[2 3]"}, // 1 is fenced

@@ -4,10 +4,75 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirlog/weir/core/replica"
 	"github.com/weirlog/weir/storage"
 )
+
+// answerOrWait answers a fetch for which there is something, or that begins the session; others wait.
+func (s *followerSession) answerOrWait(f *fetch, r *kmsg.FetchRequest, now time.Time) {
+	wait := min(time.Duration(r.MaxWaitMillis)*time.Millisecond, maxFetchWait)
+	s.mu.Lock()
+	isNow := r.SessionEpoch == sessionInitial || wait <= 0 || s.parts == nil || s.hasNews(f)
+	if isNow {
+		s.unread++
+	} else {
+		s.waiting = f
+		f.timer = s.b.after(now, wait, func(time.Time) { s.expire(f) })
+	}
+	s.mu.Unlock()
+	if isNow {
+		f.done(f)
+	}
+}
+
+// next is the waiting fetch, if it has something to be answered with. Called with mu held; whoever gets it completes it.
+func (s *followerSession) next() *fetch {
+	if s.waiting == nil || !s.hasNews(s.waiting) {
+		return nil
+	}
+	f := s.waiting
+	s.waiting = nil
+	s.unread++
+	return f
+}
+
+// hasNews says that there is something to answer a fetch with that the answers before it don't take. Called with mu held.
+func (s *followerSession) hasNews(f *fetch) bool {
+	switch {
+	case s.unread > 0:
+		return false
+	case f.maxBytes > 0:
+		return len(s.ready) > 0
+	}
+	return slices.ContainsFunc(s.ready, (*copied).isTrouble)
+}
+
+// isTrouble says that there is something else to tell than records.
+func (c *copied) isTrouble() bool { return c.err != nil || c.diverging != nil }
+
+// expire answers a fetch that has waited long enough.
+func (s *followerSession) expire(f *fetch) {
+	s.mu.Lock()
+	isWaiting := s.waiting == f
+	if isWaiting {
+		s.waiting = nil
+		s.unread++
+	}
+	s.mu.Unlock()
+	if isWaiting {
+		f.complete()
+	}
+}
+
+// complete answers a fetch that waited; it was taken from its session.
+func (f *fetch) complete() {
+	f.b.timers.stop(f.timer)
+	f.done(f)
+}
 
 // read makes the answer to a follower's fetch: what is wrong, records in the order in which they came up, and what has moved. It may block on the disk.
 func (s *followerSession) read(f *fetch) {

@@ -22,7 +22,7 @@ import (
 )
 
 // TestRecordGroup writes testdata/group.json anew: what Java's workers send to their coordinator while one, two and three
-// of them run, a connector is made, one of them leaves and one is killed. RECORD_CONNECT is the script that starts and stops
+// of them run, connectors are made and one of them leaves. RECORD_CONNECT is the script that starts and stops
 // a Java worker, RECORD_DIR where they may write, RECORD_PORT the first of three ports.
 func TestRecordGroup(t *testing.T) {
 	script, dir := os.Getenv("RECORD_CONNECT"), os.Getenv("RECORD_DIR")

@@ -3,9 +3,13 @@ package worker
 import (
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"os"
 	"reflect"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // groupFrame is what a Java worker has sent: of "join" its metadata under one protocol, of "sync" the assignment that a
@@ -131,6 +135,132 @@ func TestGroupFramesOfJava(t *testing.T) {
 		if kinds[want] == 0 {
 			t.Errorf("no frame is a %s", want)
 		}
+	}
+}
+
+// TestMemberSpeaksJavas: where a worker of ours stands as Java's did, it sends the same bytes. Java lists what was assigned first
+// first, so frames with several connectors may differ in their order and are left out.
+func TestMemberSpeaksJavas(t *testing.T) {
+	compared := 0
+	for _, f := range groupFrames(t) {
+		if f.Kind != "join" || f.Protocol == "default" {
+			continue
+		}
+		s, err := decodeMemberState(unhex(t, f.Bytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newMember(memberConfig{group: "g", url: s.url, protocols: groupProtocols()}, 0)
+		m.configured(s.configOffset, s.configOffset, nil)
+		if m.current = s.current; s.current != nil {
+			if m.owned = setOf(s.current.assigned); !reflect.DeepEqual(m.owned.wire(), s.current.assigned) {
+				continue
+			}
+		}
+		req, ok := m.joinRequest().(*kmsg.JoinGroupRequest)
+		if !ok || req.ProtocolType != groupProtocolType {
+			t.Fatalf("%+v", req)
+		}
+		for _, p := range req.Protocols {
+			if p.Name == f.Protocol {
+				compared++
+				if got := hex.EncodeToString(p.Metadata); got != f.Bytes {
+					t.Errorf("%s, %s\n got %s\nwant %s", f.Step, p.Name, got, f.Bytes)
+				}
+			}
+		}
+	}
+	if compared < 30 {
+		t.Errorf("only %d joins were compared", compared)
+	}
+}
+
+// TestLeaderSpeaksJavas: a leader of ours that is alone assigns with the bytes of Java's.
+func TestLeaderSpeaksJavas(t *testing.T) {
+	var join groupFrame
+	compared := 0
+	for _, f := range groupFrames(t) {
+		if f.Protocol != "sessioned" || f.Step != "one worker" && f.Step != "a connector with five tasks" {
+			continue
+		}
+		if f.Kind == "join" {
+			join = f
+			continue
+		}
+		state, err := decodeMemberState(unhex(t, join.Bytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		given, err := decodeAssignment(unhex(t, f.Bytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		work := setOf(given.assigned)
+		if state.current != nil {
+			maps.Copy(work, setOf(state.current.assigned))
+		}
+		m := newMember(memberConfig{group: "g", url: state.url, protocols: groupProtocols(), sync: time.Second}, 0)
+		m.memberID, m.version = f.Member, wireSessioned
+		m.configured(state.configOffset, state.configOffset, work)
+		resp := kmsg.NewPtrJoinGroupResponse()
+		jm := kmsg.NewJoinGroupResponseMember()
+		jm.MemberID, jm.ProtocolMetadata = f.Member, unhex(t, join.Bytes)
+		resp.Members = append(resp.Members, jm)
+		now := time.Unix(1e9, 0)
+		m.lead(now, resp)
+		m.decide(now)
+		req, ok := m.syncRequest().(*kmsg.SyncGroupRequest)
+		if !ok || len(req.GroupAssignment) != 1 {
+			t.Fatalf("%+v", req)
+		}
+		compared++
+		if got := hex.EncodeToString(req.GroupAssignment[0].MemberAssignment); got != f.Bytes {
+			t.Errorf("%s\n got %s\nwant %s", f.Step, got, f.Bytes)
+		}
+	}
+	if compared != 3 {
+		t.Errorf("%d assignments were compared, want 3", compared)
+	}
+}
+
+// TestLeaderThatIsBehind: a leader that has not read what a member has read waits for it, and then says so to all.
+func TestLeaderThatIsBehind(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	start := func() *member {
+		m := newMember(memberConfig{group: "g", url: "u", protocols: groupProtocols(), sync: 3 * time.Second}, 0)
+		m.memberID, m.version = "me", wireSessioned
+		m.configured(5, 5, workSet{{"c", connectorTask}: true})
+		resp := kmsg.NewPtrJoinGroupResponse()
+		for id, offset := range map[string]int64{"me": 5, "other": 9} {
+			jm := kmsg.NewJoinGroupResponseMember()
+			jm.MemberID, jm.ProtocolMetadata = id, (&memberState{version: wireSessioned, url: id, configOffset: offset}).encode()
+			resp.Members = append(resp.Members, jm)
+		}
+		m.lead(now, resp)
+		return &m
+	}
+	m := start()
+	if m.decide(now.Add(2 * time.Second)); m.phase != memberLeading {
+		t.Fatal("it did not wait")
+	}
+	m.configured(10, 10, workSet{{"c", connectorTask}: true, {"d", connectorTask}: true})
+	if m.decide(now.Add(2 * time.Second)); m.phase != memberSyncing || m.gives[0].configOffset != 10 || len(m.owners) != 2 {
+		t.Errorf("when it has caught up it gives %+v", m.gives[0])
+	}
+	m = start()
+	m.decide(now.Add(3 * time.Second))
+	for _, a := range m.gives {
+		if a.err != errMismatch || a.configOffset != 9 || len(a.assigned)+len(a.revoked) > 0 {
+			t.Errorf("when it can't catch up it gives %+v", a)
+		}
+	}
+	other := newMember(memberConfig{session: time.Minute, rebalance: time.Minute, heartbeat: time.Second, sync: time.Second}, 0)
+	other.owned = workSet{{"c", 0}: true}
+	other.joinRequest()
+	other.configured(9, 9, nil)
+	other.take(now, now, m.gives[0])
+	if !other.owned[TaskID{"c", 0}] || !other.joinsAgain(now) {
+		t.Error("a member that is told so does not keep what it has and join again")
 	}
 }
 

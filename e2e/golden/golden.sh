@@ -22,7 +22,7 @@ connect=http://127.0.0.1:$((port + 5))
 mysql=127.0.0.1:$((port + 6))
 mariadb=127.0.0.1:$((port + 7))
 debezium=debezium-3.6.1
-recorders=(convert transform postgres postgres-17 mysql-values mysql-events mysql-ddl mysql-source opensearch rest)
+recorders=(convert transform postgres postgres-17 mysql-values mysql-events mysql-ddl mysql-source opensearch rest group)
 cd "$root"
 
 # started NAME starts one of the servers unless it runs; the last act of all ends them.
@@ -214,6 +214,12 @@ record_rest() {
   mv "$dir/rest.json" connect/rest/testdata/java.json
 }
 
+# The test starts and stops its own workers, on an in-process Kafka that notes what they send.
+record_group() {
+  RECORD_CONNECT=$peers/connect.sh RECORD_DIR=$dir/group RECORD_PORT=$((port + 10)) \
+    go test -count=1 -timeout 15m -tags record -run '^TestRecordGroup$' ./connect/worker >"$dir/group.log" 2>&1 || die "$(grep -m1 -A3 -- '--- FAIL' "$dir/group.log" || tail -n 3 "$dir/group.log")"
+}
+
 # A recorder is a process of its own, so that the first thing that fails ends it.
 if [ "${1:-}" = --one ]; then
   "record_$2"
@@ -224,7 +230,7 @@ mkdir -p "$dir"
 exec 9>"$dir/lock"
 flock -n 9 || die "another run is at work in $dir"
 stop_all || true
-rm -rf "$dir"/{kafka,connect,postgres,postgres-17,opensearch,mysql,mariadb} # what an earlier run has left would be recorded too
+rm -rf "$dir"/{kafka,connect,group,postgres,postgres-17,opensearch,mysql,mariadb} # what an earlier run has left would be recorded too
 trap stop_all EXIT
 [ $# -gt 0 ] || set -- "${recorders[@]}"
 failed=()

@@ -200,7 +200,7 @@ func (b *Broker) peerAttached(c *conn) {
 	b.mu.Lock()
 	b.peerConns++
 	b.mu.Unlock()
-	if b.tcp != nil && c.peer.id != 0 && c.peer.address != "" {
+	if _, _, err := splitHostPort(c.peer.address); err == nil && b.tcp != nil && c.peer.id != 0 {
 		b.tcp.seen(c.peer.id, c.peer.address)
 	}
 }

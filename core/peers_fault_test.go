@@ -257,24 +257,8 @@ func fakePeer(t testing.TB, self peerSelf, then func(nc net.Conn, br *bufio.Read
 			serving.Go(func() {
 				defer nc.Close()
 				br := bufio.NewReader(nc)
-				s := &attachServer{}
-				for i := range 2 {
-					h, err := readFrame(br)
-					if err != nil {
-						return
-					}
-					var ask privateRequest
-					_ = ask.ReadFrom(h.body)
-					var body []byte
-					if i == 0 {
-						body, err = s.begin(testSecret, self, ask.body, rand.Reader)
-					} else {
-						body, err = s.finish(ask.body)
-					}
-					if err != nil {
-						return
-					}
-					_, _ = nc.Write(appendResponse(nil, h.correlationID, &privateResponse{key: keyAttachPeer, body: body}))
+				if !attachFake(nc, br, self) {
+					return
 				}
 				then(nc, br)
 			})
@@ -290,6 +274,30 @@ func fakePeer(t testing.TB, self peerSelf, then func(nc net.Conn, br *bufio.Read
 		serving.Wait()
 	})
 	return ln.Addr().String()
+}
+
+// attachFake is the server's side of attaching, without a broker.
+func attachFake(nc net.Conn, br *bufio.Reader, self peerSelf) bool {
+	s := &attachServer{}
+	for i := range 2 {
+		h, err := readFrame(br)
+		if err != nil {
+			return false
+		}
+		var ask privateRequest
+		_ = ask.ReadFrom(h.body)
+		var body []byte
+		if i == 0 {
+			body, err = s.begin(testSecret, self, ask.body, rand.Reader)
+		} else {
+			body, err = s.finish(ask.body)
+		}
+		if err != nil {
+			return false
+		}
+		_, _ = nc.Write(appendResponse(nil, h.correlationID, &privateResponse{key: keyAttachPeer, body: body}))
+	}
+	return true
 }
 
 func readFrame(r io.Reader) (header, error) {

@@ -46,8 +46,9 @@ var (
 // peersConfig says how peers are reached over TCP.
 type peersConfig struct {
 	Secret      string
-	Self        func() peerSelf // called under no lock
-	AnswerBytes int             // the largest answer of the data lane
+	Self        func() peerSelf                                                   // called under no lock
+	AnswerBytes int                                                               // the largest answer of the data lane
+	Dial        func(ctx context.Context, network, addr string) (net.Conn, error) // nil: by TCP, within dialWait
 	Logger      *slog.Logger
 	Now         func() time.Time // of messages; deadlines are the operating system's
 	Rand        io.Reader
@@ -89,6 +90,9 @@ func newTCPPeers(cfg peersConfig) (*tcpPeers, error) {
 	start, err := newNonce(cfg.Rand)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{Timeout: dialWait}).DialContext
 	}
 	return &tcpPeers{
 		cfg: cfg, start: hex.EncodeToString(start[:8]), ended: make(chan struct{}),
@@ -265,8 +269,7 @@ func (p *tcpPeers) ask(addr string, req *privateRequest) (*privateResponse, erro
 
 // dial makes a connection and attaches it. to is the node that is meant, 0: whoever answers.
 func (p *tcpPeers) dial(addr string, to int32, lane Lane) (*peerConn, error) {
-	d := net.Dialer{Timeout: dialWait}
-	nc, err := d.DialContext(dialContext{p.ended}, "tcp", addr)
+	nc, err := p.cfg.Dial(dialContext{p.ended}, "tcp", addr)
 	if err != nil {
 		return nil, err // it names the address
 	}

@@ -62,6 +62,7 @@ type Config struct {
 	KeepLeaders              bool          // auto.leader.rebalance.enable=false
 	ReplicationFactor        int16         // default.replication.factor; 0: as many as there are brokers, 3 at most
 	OffsetsReplicationFactor int16         // offsets.topic.replication.factor
+	GrowingTopics            []string      // get the replicas of a new topic when there are the brokers for it, as internal topics do
 
 	SnapshotEvery int    // commands between two snapshots of the metadata; 0 = meta's default
 	Faults        Faults // for tests of tests

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -182,26 +183,34 @@ func (b *Broker) growInternal(now time.Time) {
 	}
 	d.isStale.Store(false)
 	var changes []meta.Assignment
-	b.meta.View(func(img *meta.Image) { changes = wantedReplicas(img, int(b.cfg.OffsetsReplicationFactor)) })
+	b.meta.View(func(img *meta.Image) { changes = wantedReplicas(img, b.wantedFactor) })
 	if len(changes) > 0 {
 		b.log.Info("internal topics get more replicas", "partitions", len(changes))
 		b.move(meta.Command{AssignReplicas: &meta.AssignReplicas{Changes: changes}}, now)
 	}
 }
 
-// wantedReplicas is, for the partitions of internal topics that have fewer than factor replicas, those that they have and more.
-func wantedReplicas(img *meta.Image, factor int) (changes []meta.Assignment) {
+// wantedFactor is how many replicas a topic is to have when there are the brokers for it; 0: those that it has.
+func (b *Broker) wantedFactor(topic string) int {
+	switch {
+	case isInternal(topic):
+		return int(b.cfg.OffsetsReplicationFactor)
+	case slices.Contains(b.cfg.GrowingTopics, topic):
+		return cmp.Or(int(b.cfg.ReplicationFactor), safeFactor)
+	}
+	return 0
+}
+
+// wantedReplicas is, for the partitions of topics that have fewer replicas than is wanted, those that they have and more.
+func wantedReplicas(img *meta.Image, wanted func(topic string) int) (changes []meta.Assignment) {
 	var candidates []int32
 	for _, n := range img.Brokers() {
 		if n.State == meta.BrokerActive {
 			candidates = append(candidates, n.ID)
 		}
 	}
-	factor = min(factor, len(candidates))
 	for _, t := range img.Topics() {
-		if !isInternal(t.Name) {
-			continue
-		}
+		factor := min(wanted(t.Name), len(candidates))
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
 			if len(p.Replicas) >= factor || len(p.Adding)+len(p.Removing) > 0 {

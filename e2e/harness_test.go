@@ -74,6 +74,12 @@ func startNode(t *testing.T, s services, args ...string) *node {
 func (n *node) start() {
 	n.t.Helper()
 	n.launch()
+	n.awaitReady()
+}
+
+// awaitReady waits until the process is ready.
+func (n *node) awaitReady() {
+	n.t.Helper()
 	eventually(n.t, 30*time.Second, func() (bool, string) {
 		select {
 		case err := <-n.done:

@@ -189,17 +189,34 @@ func (f *startFlags) load() (*nodeConfig, error) {
 	n.share(broker)
 	faults = append(faults, revealSecret(broker), n.broker.Set(broker))
 	n.broker.Join = addresses(cmp.Or(f.join, node["join"]))
+	faults = append(faults, n.checkAdvertised())
 	if f.portBase < 0 {
 		faults = append(faults, fmt.Errorf("--port-base %d: want a port", f.portBase))
 	}
 	for what, addr := range map[string]string{"kafka": n.kafkaAddr, "connect": n.connectAddr, "console": n.consoleAddr} {
 		faults = append(faults, checkListener(what, addr, f.insecure))
 	}
+	if n.broker.ClusterSecret == "" && n.connect["session.timeout.ms"] == "" {
+		n.connect["session.timeout.ms"] = "30000" // nobody waits to take over from this worker, so a stall need not end its tasks
+	}
 	n.connectDefaults()
+	for _, store := range []string{"config", "offset", "status"} {
+		n.broker.GrowingTopics = append(n.broker.GrowingTopics, n.connect[store+".storage.topic"])
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	return n, nil
+}
+
+// checkAdvertised refuses what tells other nodes to look for this one everywhere.
+func (n *nodeConfig) checkAdvertised() error {
+	addr := cmp.Or(n.broker.Advertise, n.kafkaAddr)
+	host, _, _ := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); n.broker.ClusterSecret == "" || host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return nil
+	}
+	return fmt.Errorf("broker.advertised.listeners: other nodes can't reach this one at %s: set it to an address that all of them reach", addr)
 }
 
 // secretVariable is where cluster.secret may be instead of a file.
@@ -375,8 +392,7 @@ func (n *nodeConfig) connectDefaults() {
 		"group.id": "weir", "config.storage.topic": "weir-configs", "offset.storage.topic": "weir-offsets", "status.storage.topic": "weir-status",
 		"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
 		"connect.scratch.dir":   filepath.Join(n.dir, "scratch"),
-		"connect.group.wait.ms": "-1",    // another worker of the group must not keep the log from being served
-		"session.timeout.ms":    "30000", // nobody waits to take over from this worker, so a stall need not end its tasks
+		"connect.group.wait.ms": "-1", // another worker of the group must not keep the log from being served
 	} {
 		if n.connect[k] == "" {
 			n.connect[k] = v

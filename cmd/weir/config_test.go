@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -60,6 +61,37 @@ connect:
 	}
 }
 
+// TestLoadCluster: where the secret of a cluster may be, and that it is told by nobody.
+func TestLoadCluster(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(secretVariable, "from the environment")
+	for want, secret := range map[string]string{
+		"from the environment": "",
+		"from weir.yaml":       "cluster.secret: from weir.yaml",
+		"from a file":          "cluster.secret: ${directory:" + filepath.Dir(file) + ":secret}",
+	} {
+		n, err := (&startFlags{config: write(t, "node: {join: [PLAINTEXT://A:9092, ' b:9092']}\nbroker:\n  num.partitions: 2\n  "+secret+"\n")}).load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.broker.ClusterSecret != want || !slices.Equal(n.broker.Join, []string{"a:9092", "b:9092"}) {
+			t.Errorf("secret %q, to join %v; want %q", n.broker.ClusterSecret, n.broker.Join, want)
+		}
+		if n.connect["session.timeout.ms"] != "" {
+			t.Errorf("others wait for a worker that is gone for %s ms", n.connect["session.timeout.ms"])
+		}
+		if !slices.Equal(n.broker.GrowingTopics, []string{"weir-configs", "weir-offsets", "weir-status"}) {
+			t.Errorf("topics that grow: %v", n.broker.GrowingTopics)
+		}
+	}
+	if n, err := (&startFlags{join: "c:1,d:1"}).load(); err != nil || !slices.Equal(n.broker.Join, []string{"c:1", "d:1"}) {
+		t.Errorf("--join: %v, %v", n, err)
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -79,6 +111,9 @@ func TestLoadRefuses(t *testing.T) {
 		{"bad set section", "", startFlags{set: []string{"nod.x=1"}}, []string{"did you mean node?"}},
 		{"too little memory", "", startFlags{set: []string{"node.memory=1M"}}, []string{"96 MiB"}},
 		{"bad memory", "", startFlags{set: []string{"node.memory=lots"}}, []string{"512M"}},
+		{"others can't reach it", "", startFlags{kafka: "0.0.0.0:9092", insecure: true, set: []string{"broker.cluster.secret=long enough"}}, []string{"broker.advertised.listeners", "0.0.0.0:9092"}},
+		{"a short secret", "", startFlags{set: []string{"broker.cluster.secret=short"}}, []string{"cluster.secret"}},
+		{"a secret that isn't there", "broker: {cluster.secret: '${file:/no/such/file:key}'}", startFlags{}, []string{"${file:/no/such/file:key}"}},
 		{"bad level", "", startFlags{set: []string{"node.log.level=loud"}}, []string{"DEBUG"}},
 	} {
 		f := c.flags

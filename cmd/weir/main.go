@@ -67,7 +67,7 @@ func newRoot() *cobra.Command {
 		}
 		return nil
 	}
-	root.AddCommand(newStart(), newConnect(), newRun(c), newTopic(c), newGroup(c), newConnector(c), newVersion(c))
+	root.AddCommand(newStart(), newConnect(), newRun(c), newTopic(c), newGroup(c), newConnector(c), newCluster(c), newVersion(c))
 	return root
 }
 

@@ -30,8 +30,13 @@ func (c *cli) client(extra ...kgo.Opt) (*kgo.Client, error) {
 	return cl, nil
 }
 
-// admin runs f with an admin client; an unreachable cluster is told as such.
+// admin runs f with an admin client.
 func (c *cli) admin(ctx context.Context, f func(*kadm.Client) error) error {
+	return c.connected(ctx, func(cl *kgo.Client) error { return f(kadm.NewClient(cl)) })
+}
+
+// connected runs f with a client; an unreachable cluster is told as such.
+func (c *cli) connected(ctx context.Context, f func(*kgo.Client) error) error {
 	cl, err := c.client()
 	if err != nil {
 		return err
@@ -40,7 +45,7 @@ func (c *cli) admin(ctx context.Context, f func(*kadm.Client) error) error {
 	if err := cl.Ping(ctx); err != nil {
 		return fmt.Errorf("no Kafka cluster answers at %s (--bootstrap names another): %w", c.bootstrap, err)
 	}
-	return f(kadm.NewClient(cl))
+	return f(cl)
 }
 
 func parsePairs(flag string, pairs []string) (map[string]*string, error) {

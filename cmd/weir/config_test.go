@@ -73,7 +73,7 @@ func TestLoadCluster(t *testing.T) {
 		"from weir.yaml":       "cluster.secret: from weir.yaml",
 		"from a file":          "cluster.secret: ${directory:" + filepath.Dir(file) + ":secret}",
 	} {
-		n, err := (&startFlags{config: write(t, "node: {join: [PLAINTEXT://A:9092, ' b:9092']}\nbroker:\n  num.partitions: 2\n  "+secret+"\n")}).load()
+		n, err := (&startFlags{config: write(t, "node:\n  join: ['PLAINTEXT://A:9092', ' b:9092']\nbroker:\n  num.partitions: 2\n  "+secret+"\n")}).load()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,6 +56,13 @@ func main() {
 	}
 }
 
+// heard waits until every node has heard of a change: who is asked next need not be who has made it.
+func (r *run) heard() {
+	if r.nodes > 1 {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // cell runs one cell, for two minutes at most, and prints its line.
 func (r *run) cell(feature string, try func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

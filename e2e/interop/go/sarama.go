@@ -286,6 +286,7 @@ func (r *run) saramaAdmin(context.Context) error {
 	if err := admin.CreatePartitions(full, 5, nil, false); err != nil {
 		return fmt.Errorf("create partitions: %w", err)
 	}
+	r.heard()
 	topics, err := admin.DescribeTopics([]string{full})
 	if err != nil || len(topics) != 1 || len(topics[0].Partitions) != 5 {
 		return fmt.Errorf("describe topics: %v, %w", topics, err)
@@ -299,6 +300,7 @@ func (r *run) saramaAdmin(context.Context) error {
 	if err := admin.AlterConfig(sarama.TopicResource, full, map[string]*string{"retention.ms": &hour}, false); err != nil {
 		return fmt.Errorf("alter: %w", err)
 	}
+	r.heard()
 	entries, err := admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: full, ConfigNames: []string{"retention.ms"}})
 	if err != nil || len(entries) != 1 || entries[0].Value != hour {
 		return fmt.Errorf("describe configs: %v, %w", entries, err)
@@ -312,6 +314,7 @@ func (r *run) saramaAdmin(context.Context) error {
 	if err := admin.DeleteTopic(full); err != nil {
 		return fmt.Errorf("delete topic: %w", err)
 	}
+	r.heard()
 	listed, err := admin.ListTopics()
 	if _, still := listed[full]; err != nil || still {
 		return fmt.Errorf("the deleted topic is listed: %v, %w", still, err)

@@ -196,14 +196,21 @@ public class Cells {
     check(held, want, "assignment");
   }
 
+  /** Waits until every node has heard of a change: who is asked next need not be who has made it. */
+  static void heard() throws InterruptedException {
+    if (Integer.parseInt(System.getenv().getOrDefault("NODES", "1")) > 1) Thread.sleep(100);
+  }
+
   static void administer() throws Exception {
     String topic = topic("admin", 2);
     check(admin.listTopics().names().get().contains(topic), true, "topic listed");
     admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(5))).all().get();
+    heard();
     check(admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().size(), 5, "partitions");
     ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
     admin.incrementalAlterConfigs(Map.of(resource, List.of(
         new AlterConfigOp(new ConfigEntry("retention.ms", "3600000"), AlterConfigOp.OpType.SET)))).all().get();
+    heard();
     check(admin.describeConfigs(List.of(resource)).all().get().get(resource).get("retention.ms").value(), "3600000", "retention.ms");
     ConfigResource broker = new ConfigResource(ConfigResource.Type.BROKER, admin.describeCluster().nodes().get().iterator().next().idString());
     check(admin.describeConfigs(List.of(broker)).all().get().get(broker).entries().isEmpty(), false, "no broker configs");
@@ -216,6 +223,7 @@ public class Cells {
     admin.deleteConsumerGroupOffsets(group, Set.of(new TopicPartition(group, 1))).all().get();
     admin.deleteConsumerGroups(List.of(group)).all().get();
     admin.deleteTopics(List.of(topic)).all().get();
+    heard();
     check(admin.listTopics().names().get().contains(topic), false, "deleted topic listed");
   }
 

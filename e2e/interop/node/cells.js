@@ -147,14 +147,19 @@ async function members() {
   await one.disconnect()
 }
 
+// heard waits until every node has heard of a change: who is asked next need not be who has made it.
+const heard = () => new Promise((done) => setTimeout(done, Number(process.env.NODES || 1) > 1 ? 100 : 0))
+
 async function administer() {
   const full = await topic('admin', 2)
   assert((await admin.listTopics()).includes(full), 'topic listed')
   await admin.createPartitions({ topicPartitions: [{ topic: full, count: 5 }] })
+  await heard()
   const { topics } = await admin.fetchTopicMetadata({ topics: [full] })
   assert.strictEqual(topics[0].partitions.length, 5)
   const resource = { type: ConfigResourceTypes.TOPIC, name: full }
   await admin.alterConfigs({ resources: [{ ...resource, configEntries: [{ name: 'retention.ms', value: '3600000' }] }] })
+  await heard()
   const { resources } = await admin.describeConfigs({ includeSynonyms: true, resources: [resource] })
   assert.strictEqual(resources[0].configEntries.find((e) => e.configName === 'retention.ms').configValue, '3600000')
   const { groups } = await admin.listGroups()
@@ -168,6 +173,7 @@ async function administer() {
   const cluster = await admin.describeCluster()
   assert.strictEqual(cluster.brokers.length, Number(process.env.NODES || 1))
   await admin.deleteTopics({ topics: [full] })
+  await heard()
   assert(!(await admin.listTopics()).includes(full), 'deleted topic listed')
 }
 

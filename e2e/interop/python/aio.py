@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from cells import CODECS, COUNT, cell, same, values
+from cells import CODECS, COUNT, cell, heard, same, values
 
 bootstrap, prefix = sys.argv[1], sys.argv[2]
 NAME = "aiokafka"
@@ -124,8 +124,10 @@ async def administer():
         same(full in await admin.list_topics(), True, "topic listed")
         same(len((await admin.describe_topics([full]))[0]["partitions"]), 2, "partitions described")
         await admin.create_partitions({full: NewPartitions(5)})
+        heard()
         same(len((await admin.describe_topics([full]))[0]["partitions"]), 5, "partitions after growth")
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, full, {"retention.ms": "3600000"})])
+        heard()
         answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, full)])
         found = {entry[0]: entry[1] for answer in answers for entry in answer.resources[0][4]}
         same(found["retention.ms"], "3600000", "retention.ms")
@@ -135,6 +137,7 @@ async def administer():
         offsets = await admin.list_consumer_group_offsets(f"{prefix}-group")
         same(sum(o.offset for o in offsets.values()), COUNT, "committed offsets")
         await admin.delete_topics([full])
+        heard()
         same(full in await admin.list_topics(), False, "deleted topic listed")
     finally:
         await admin.close()

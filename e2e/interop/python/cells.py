@@ -4,7 +4,9 @@ A cell is a feature that a client is tried with. It passes when its function ret
 what it raises is the reason why it doesn't. The reader is table.sh.
 """
 
+import os
 import sys
+import time
 import traceback
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
@@ -24,6 +26,12 @@ def cell(client, feature, function, *args):
 def report(client, feature, status, note):
     note = " ".join(str(note).split())
     print(f"{client}\t{feature}\t{status}\t{note}", flush=True)
+
+
+def heard():
+    """Waits until every node has heard of a change: who is asked next need not be who has made it."""
+    if int(os.environ.get("NODES", "1")) > 1:
+        time.sleep(0.1)
 
 
 def values(count=COUNT):

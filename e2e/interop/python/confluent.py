@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from cells import CODECS, COUNT, cell, same, values
+from cells import CODECS, COUNT, cell, heard, same, values
 
 bootstrap, prefix = sys.argv[1], sys.argv[2]
 NAME = "confluent-kafka"
@@ -136,11 +136,13 @@ def administer():
         same(len(future.result(10).partitions), 2, "partitions described")
     for future in admin.create_partitions([NewPartitions(full, 5)]).values():
         future.result(10)
+    heard()
     same(len(admin.list_topics(full, 10).topics[full].partitions), 5, "partitions after growth")
     resource = ConfigResource(ConfigResource.Type.TOPIC, full, incremental_configs=[
         ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(10)
+    heard()
     wanted = ConfigResource(ConfigResource.Type.TOPIC, full)
     for future in admin.describe_configs([wanted]).values():
         same(future.result(10)["retention.ms"].value, "3600000", "retention.ms")
@@ -153,6 +155,7 @@ def administer():
     same(len(admin.describe_cluster().result(10).nodes), int(os.environ.get("NODES", "1")), "nodes")
     for future in admin.delete_topics([full]).values():
         future.result(10)
+    heard()
     same(full in admin.list_topics(timeout=10).topics, False, "deleted topic listed")
 
 

@@ -202,3 +202,19 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestShippedClusterConfigLoads keeps configs/cluster/weir.yaml true. Its secret is where systemd puts it, so not here.
+func TestShippedClusterConfigLoads(t *testing.T) {
+	f := startFlags{config: "../../configs/cluster/weir.yaml", kafka: "10.0.0.2:9092", connect: "10.0.0.2:8083", insecure: true}
+	if _, err := f.load(); err == nil || !strings.Contains(err.Error(), "/run/credentials/weir.service") {
+		t.Errorf("without its secret: %v", err)
+	}
+	f.set = []string{"broker.cluster.secret=a secret of all"}
+	n, err := f.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(n.broker.Join) != 3 || n.broker.Join[1] != n.kafkaAddr || n.broker.ReplicationFactor != 3 || n.connect["listeners"] != "http://10.0.0.2:8083" {
+		t.Errorf("broker %+v, worker %v", n.broker, n.connect)
+	}
+}

@@ -54,6 +54,9 @@ type Broker struct {
 	isOpen     atomic.Bool  // the image's replicas are opened and assigned as they change
 	isClocked  atomic.Bool  // the metadata's group wants to be told the time
 
+	isIncomplete atomic.Bool // not all logs could be opened or dropped as the image says
+	openAt       time.Time   // it is tried again; the stepping goroutine's
+
 	knew         int64  // the generation in which this folder registered last, as it knew when it was opened
 	startsAlone  bool   // nobody else was a member when it was opened
 	joined       string // cluster that the folder belongs to, as it was founded or has joined; empty: it began its own

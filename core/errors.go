@@ -19,7 +19,7 @@ var (
 	errClosing        = errors.New("the broker is closing")
 	errNotRegistered  = fmt.Errorf("the node was started on a full disk and has not registered yet: %w", storage.ErrDiskFull)
 	errNotMember      = errors.New("the node is not one of its cluster yet")
-	errNotOpen        = errors.New("the partition's log couldn't be opened at this node's start")
+	errNotOpen        = errors.New("the partition's log can't be opened here yet")
 	errNoMetadata     = errors.New("the metadata log is missing, and nothing will be served or dropped without it")
 )
 

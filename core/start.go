@@ -104,7 +104,7 @@ func (b *Broker) startAlone(now time.Time) error {
 // openTopics opens what isn't open yet, and drops what the image doesn't give this node.
 func (b *Broker) openTopics() error {
 	var failed error
-	b.meta.View(func(img *meta.Image) {
+	b.meta.Hold(func(img *meta.Image, _ bool) {
 		b.isOpen.Store(true)
 		failed = b.openAssigned(img)
 		b.isOpen.Store(failed == nil)

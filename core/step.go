@@ -25,7 +25,7 @@ func (b *Broker) Step(now time.Time) time.Time {
 		p.tickAt = b.stepMeta(now)
 	}
 	if hasNews || isTick || isDue(p.lookAt, now) {
-		p.lookAt = earliest(b.stepMember(now), b.stepDuty(now), b.stepLeaving(now))
+		p.lookAt = earliest(b.stepLogs(now), b.stepMember(now), b.stepDuty(now), b.stepLeaving(now))
 	}
 	return earliest(p.tickAt, p.lookAt, b.timers.step(now))
 }

@@ -145,26 +145,51 @@ func (b *Broker) applied(img *meta.Image, c meta.Command, r meta.Result) {
 			defer b.registered.Store(true)
 		}
 		if r.IsOwn && !b.isOpen.Swap(true) {
-			if err := b.openAssigned(img); err != nil {
-				b.log.Error("not all logs can be opened or dropped; the next start tries again", "error", err)
-			}
+			b.noteOpened(b.openAssigned(img))
 			return
 		}
 	}
 	switch {
 	case r.Jumped:
-		if err := b.syncAll(img); err != nil {
-			b.log.Error("not all logs can be opened or dropped; the next start tries again", "error", err)
-		}
+		b.noteOpened(b.syncAll(img))
 	case c.DeleteTopic != nil:
-		b.dropTopic(r.Topic)
+		b.noteOpened(b.dropTopic(r.Topic))
 	case r.Topic != nil:
-		b.sync(r.Topic)
+		b.noteOpened(b.syncTopic(r.Topic))
 	default:
 		for _, t := range r.Changed {
-			b.sync(t)
+			b.noteOpened(b.syncTopic(t))
 		}
 	}
+}
+
+// noteOpened has what couldn't be opened or dropped, on a full disk, tried again by Step. Partitions that aren't open answer KAFKA_STORAGE_ERROR
+// until then.
+func (b *Broker) noteOpened(err error) {
+	if err == nil || b.isIncomplete.Swap(true) {
+		return
+	}
+	b.log.Error("not all logs can be opened or dropped; it is tried again", "error", err)
+	b.news()
+}
+
+// stepLogs opens and drops what couldn't be so far. It returns when it wants to be called again.
+func (b *Broker) stepLogs(now time.Time) time.Time {
+	switch {
+	case !b.isIncomplete.Load() || !b.isOpen.Load() || b.Err() != nil:
+		return time.Time{}
+	case now.Before(b.openAt):
+		return b.openAt
+	}
+	b.meta.Hold(func(img *meta.Image, isCurrent bool) {
+		b.isIncomplete.Store(!isCurrent || b.openAssigned(img) != nil)
+	})
+	if b.isIncomplete.Load() {
+		b.openAt = now.Add(registerPause)
+		return b.openAt
+	}
+	b.log.Info("all logs are open")
+	return time.Time{}
 }
 
 // openAssigned opens everything that the image gives this node, for the first time, and drops what it doesn't.
@@ -176,13 +201,6 @@ func logID(id meta.ID, index int32) storage.LogID {
 	return storage.LogID{Topic: id, Partition: index}
 }
 
-// sync is syncTopic where nobody can be told. Partitions that can't be opened answer KAFKA_STORAGE_ERROR until the next start tries again.
-func (b *Broker) sync(mt *meta.Topic) {
-	if err := b.syncTopic(mt); err != nil {
-		b.log.Error("the metadata has changed, but not all logs can be opened or dropped; the next start tries again", "topic", mt.Name, "error", err)
-	}
-}
-
 // syncAll makes the served topics those of the image.
 func (b *Broker) syncAll(img *meta.Image) error {
 	var failed error
@@ -191,14 +209,14 @@ func (b *Broker) syncAll(img *meta.Image) error {
 	}
 	for _, t := range b.topics.all() {
 		if img.TopicByID(t.ID) == nil {
-			b.dropTopic(t.Topic)
+			failed = errOf(failed, b.dropTopic(t.Topic))
 		}
 	}
 	return failed
 }
 
 // syncTopic makes a topic what the image says: it opens the replicas that this node has got, assigns those that it has, and drops those that
-// have gone elsewhere. Whatever fails, the rest is done.
+// have gone elsewhere. Whatever fails, the rest is done. Under meta's lock.
 func (b *Broker) syncTopic(mt *meta.Topic) error {
 	t := &topic{Topic: mt, configs: b.cfg.Topic.with(mt.Configs), parts: make([]*replica.Partition, len(mt.Partitions)), node: b.cfg.NodeID, isOpen: b.isOpen.Load()}
 	if !t.isOpen { // the image may be older than what the logs say
@@ -265,22 +283,21 @@ func (b *Broker) dropReplica(mt *meta.Topic, p *replica.Partition) error {
 	return nil
 }
 
-func (b *Broker) dropTopic(mt *meta.Topic) {
+func (b *Broker) dropTopic(mt *meta.Topic) error {
 	t := b.topics.remove(mt.ID)
-	if t == nil {
-		return
+	if t == nil || !t.isOpen {
+		return nil
 	}
-	if !t.isOpen {
-		return
-	}
+	var failed error
 	for i, p := range t.local() {
 		p.Close(errUnknownTopic)
 		b.replicator.assigned(p)
 		if _, err := b.store.Drop(logID(mt.ID, int32(i))); err != nil {
-			b.log.Error("log of a deleted topic can't be dropped; the next start tries again", "topic", mt.Name, "partition", i, "error", err)
+			failed = errOf(failed, fmt.Errorf("drop partition %s-%d of a deleted topic: %w", mt.Name, i, err))
 		}
 	}
 	b.timers.at(b.cfg.Now(), func(now time.Time) { b.groups.topicDeleted(mt.Name, now) }) // not under meta's lock
+	return failed
 }
 
 func assignment(p *meta.Partition) replica.Assignment {

@@ -216,6 +216,15 @@ func (q *Quorum) View(read func(*Image)) {
 	read(q.image)
 }
 
+// Hold calls f with the image while nothing is applied, as Options.Applied is called: it must not call the Quorum, but for View. isCurrent is IsCurrent.
+func (q *Quorum) Hold(f func(image *Image, isCurrent bool)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.view.RLock()
+	defer q.view.RUnlock()
+	f(q.image, q.isCurrent())
+}
+
 // Propose has the group agree on c and apply it, on whatever node. done is called once, perhaps before Propose returns, with no lock held:
 // with the command's result when it is applied here, or with the reason why it was not applied; after ErrNoLeader it still may be.
 func (q *Quorum) Propose(c Command, now time.Time, done func(Result, error)) {

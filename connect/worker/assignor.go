@@ -10,8 +10,9 @@ import (
 //
 // Connectors and tasks are each balanced to within one. Nothing is moved that need not be: a member keeps what it has, up
 // to its share. What it has beyond is revoked and given to others in the next round, when its owner has said by joining
-// again that it has stopped; so nothing runs at two members, and two rounds are enough. Of what may move or is free, the
-// tasks of one connector are spread.
+// again that it has stopped; so nothing runs at two members, and two rounds are enough. Who comes back gets what it had: of what
+// may move, that which was at the other member before, and which came last, moves first; so a rolling restart moves each task
+// away and back. Otherwise the tasks of one connector are spread.
 type assignor struct {
 	maxDelay time.Duration // scheduled.rebalance.max.delay.ms: how long the work of who is gone waits for them
 
@@ -22,8 +23,15 @@ type assignor struct {
 
 // memberWork is one member with what it says it has.
 type memberWork struct {
-	id    string
-	owned workSet
+	id     string
+	worker string // as statuses name it
+	owned  workSet
+}
+
+// place is where something was last, by its statuses: the worker, since which generation, and the worker before that one.
+type place struct {
+	last, before string
+	since        int
 }
 
 // plan is what each member, in the order in which they were given, gets and gives up.
@@ -35,7 +43,7 @@ type plan struct {
 }
 
 // assign makes the plan for the members there are and the work there is.
-func (a *assignor) assign(now time.Time, members []memberWork, work workSet) plan {
+func (a *assignor) assign(now time.Time, members []memberWork, work workSet, places map[TaskID]place) plan {
 	p := plan{assigned: make([]workSet, len(members)), revoked: make([]workSet, len(members)), owners: map[TaskID]string{}}
 	kept := make([]workSet, len(members))
 	claims := map[TaskID]int{}
@@ -63,7 +71,9 @@ func (a *assignor) assign(now time.Time, members []memberWork, work workSet) pla
 	p.delay = a.hold(now, members, free)
 	loads := make([]int, len(members)) // of connectors when tasks are placed: who has one more of these has one less of those
 	for _, connectors := range []bool{true, false} {
-		a.share(p, members, kept, free, work, connectors, loads)
+		s := sharing{members: members, places: places, count: make([]int, len(members)), spread: make([]map[string]int, len(members)),
+			ofKind: func(id TaskID) bool { return (id.Task == connectorTask) == connectors }}
+		s.divide(p, kept, free, work, loads)
 	}
 	a.placed = p.owners
 	return p
@@ -103,57 +113,101 @@ func (a *assignor) hold(now time.Time, members []memberWork, free workSet) time.
 	return a.deadline.Sub(now)
 }
 
-// share balances the connectors, or the tasks.
-func (a *assignor) share(p plan, members []memberWork, kept []workSet, free, work workSet, connectors bool, loads []int) {
-	ofKind := func(id TaskID) bool { return (id.Task == connectorTask) == connectors }
+// sharing balances the connectors, or the tasks.
+type sharing struct {
+	members []memberWork
+	places  map[TaskID]place
+	ofKind  func(TaskID) bool
+	quota   []int
+	count   []int            // what each has
+	spread  []map[string]int // of that, by connector
+}
+
+func (s *sharing) divide(p plan, kept []workSet, free, work workSet, loads []int) {
 	all := 0
 	for id := range work {
-		if ofKind(id) {
+		if s.ofKind(id) {
 			all++
 		}
 	}
-	count, spread := make([]int, len(members)), make([]map[string]int, len(members)) // tasks by connector
-	for i := range members {
-		spread[i] = map[string]int{}
+	for i := range s.members {
+		s.spread[i] = map[string]int{}
 		for id := range kept[i] {
-			if ofKind(id) {
-				count[i]++
-				spread[i][id.Connector]++
+			if s.ofKind(id) {
+				s.count[i]++
+				s.spread[i][id.Connector]++
 			}
 		}
 	}
-	quota := quotas(all, count, loads, members)
-	for i := range members {
-		for count[i] > quota[i] {
-			id := most(kept[i], spread[i], ofKind)
+	s.quota = quotas(all, s.count, loads, s.members)
+	for i := range s.members {
+		for s.count[i] > s.quota[i] {
+			id := s.most(i, kept[i])
 			delete(kept[i], id)
 			p.revoked[i][id] = true
-			count[i]--
-			spread[i][id.Connector]--
+			s.count[i]--
+			s.spread[i][id.Connector]--
 		}
 		for id := range kept[i] {
-			if ofKind(id) {
-				p.owners[id] = members[i].id
+			if s.ofKind(id) {
+				p.owners[id] = s.members[i].id
 			}
 		}
+	}
+	var left []TaskID
+	give := func(id TaskID, to int) {
+		p.assigned[to][id] = true
+		p.owners[id] = s.members[to].id
+		s.count[to]++
+		s.spread[to][id.Connector]++
 	}
 	for _, id := range free.sorted() {
-		if !ofKind(id) {
-			continue
+		switch home := s.home(id); {
+		case !s.ofKind(id):
+		case home >= 0:
+			give(id, home)
+		default:
+			left = append(left, id)
 		}
-		best := -1
-		for i := range members {
-			if count[i] < quota[i] && (best < 0 || spread[i][id.Connector] < spread[best][id.Connector] ||
-				spread[i][id.Connector] == spread[best][id.Connector] && count[i]-quota[i] < count[best]-quota[best]) {
-				best = i
-			}
-		}
-		p.assigned[best][id] = true // the shares add up to all there is, so somebody has room
-		p.owners[id] = members[best].id
-		count[best]++
-		spread[best][id.Connector]++
 	}
-	copy(loads, quota)
+	for _, id := range left {
+		give(id, s.best(id))
+	}
+	copy(loads, s.quota)
+}
+
+// home finds where something free was last, or before, if there is room; -1 for nowhere.
+func (s *sharing) home(id TaskID) int {
+	at := s.places[id]
+	for _, worker := range []string{at.last, at.before} {
+		if i := s.withRoom(worker); i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// withRoom finds a worker that has less than its share; -1 for none.
+func (s *sharing) withRoom(worker string) int {
+	for i, m := range s.members {
+		if worker != "" && m.worker == worker && s.count[i] < s.quota[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// best finds the member for something that was at none that has room: the one with the fewest tasks of its connector. The
+// shares add up to all there is, so somebody has room.
+func (s *sharing) best(id TaskID) int {
+	best := -1
+	for i := range s.members {
+		if s.count[i] < s.quota[i] && (best < 0 || s.spread[i][id.Connector] < s.spread[best][id.Connector] ||
+			s.spread[i][id.Connector] == s.spread[best][id.Connector] && s.count[i]-s.quota[i] < s.count[best]-s.quota[best]) {
+			best = i
+		}
+	}
+	return best
 }
 
 // quotas divides all into shares that differ by one at most. Who has more already gets the larger share, so that nothing
@@ -183,16 +237,30 @@ func quotas(all int, count, loads []int, members []memberWork) []int {
 	return out
 }
 
-// most picks what a member can give up best: a task of the connector of which it has the most.
-func most(kept workSet, spread map[string]int, ofKind func(TaskID) bool) (pick TaskID) {
-	found := false
-	for id := range kept {
-		if !ofKind(id) {
-			continue
+// most picks what a member can give up best: what was at a member before that has room, the latest first, then a task of the
+// connector of which it has the most.
+func (s *sharing) most(member int, kept workSet) TaskID {
+	var candidates []TaskID
+	for _, id := range kept.sorted() {
+		if s.ofKind(id) {
+			candidates = append(candidates, id)
 		}
-		n, best := spread[id.Connector], spread[pick.Connector]
-		if !found || n > best || n == best && pick.before(id) {
-			pick, found = id, true
+	}
+	returns := func(id TaskID) int {
+		if s.withRoom(s.places[id].before) < 0 {
+			return -1
+		}
+		return s.places[id].since
+	}
+	pick := candidates[0]
+	for _, id := range candidates[1:] {
+		switch a, b := returns(id), returns(pick); {
+		case a != b:
+			if a > b {
+				pick = id
+			}
+		case s.spread[member][id.Connector] >= s.spread[member][pick.Connector]:
+			pick = id
 		}
 	}
 	return pick

@@ -88,7 +88,7 @@ func TestAssignor(t *testing.T) {
 		}
 		var a assignor
 		start := members
-		first := a.assign(time.Unix(0, 0), members, work)
+		first := a.assign(time.Unix(0, 0), members, work, nil)
 		for i := range members {
 			for id := range first.assigned[i] {
 				for j := range members {
@@ -99,7 +99,7 @@ func TestAssignor(t *testing.T) {
 			}
 		}
 		members = carry(members, first)
-		second := a.assign(time.Unix(1, 0), members, work)
+		second := a.assign(time.Unix(1, 0), members, work, nil)
 		if moved(second) > 0 {
 			t.Fatalf("seed %d: the second round revokes %v", seed, second.revoked)
 		}
@@ -107,7 +107,7 @@ func TestAssignor(t *testing.T) {
 		if fault := uneven(members, work); fault != "" {
 			t.Fatalf("seed %d: %s", seed, fault)
 		}
-		if third := a.assign(time.Unix(2, 0), members, work); moved(third) > 0 || len(third.assigned[0]) > 0 || third.delay != 0 {
+		if third := a.assign(time.Unix(2, 0), members, work, nil); moved(third) > 0 || len(third.assigned[0]) > 0 || third.delay != 0 {
 			t.Fatalf("seed %d: a third round changes %+v", seed, third)
 		}
 		for i := range members {
@@ -160,7 +160,7 @@ func TestAssignorMoves(t *testing.T) {
 	round := func(members []memberWork) ([]memberWork, int) {
 		n := 0
 		for range 2 {
-			p := a.assign(time.Unix(0, 0), members, work)
+			p := a.assign(time.Unix(0, 0), members, work, nil)
 			n += moved(p)
 			members = carry(members, p)
 		}
@@ -169,7 +169,7 @@ func TestAssignorMoves(t *testing.T) {
 		}
 		return members, n
 	}
-	members, n := round([]memberWork{{"a", workSet{}}, {"b", workSet{}}, {"c", workSet{}}})
+	members, n := round([]memberWork{{id: "a", owned: workSet{}}, {id: "b", owned: workSet{}}, {id: "c", owned: workSet{}}})
 	if n != 0 {
 		t.Errorf("%d are revoked of those that just came", n)
 	}
@@ -186,7 +186,7 @@ func TestAssignorMoves(t *testing.T) {
 			}
 		}
 	}
-	members, n = round(append(members, memberWork{"d", workSet{}}))
+	members, n = round(append(members, memberWork{id: "d", owned: workSet{}}))
 	if n > 7+1 { // 30 tasks and 5 connectors on four
 		t.Errorf("%d are moved to a fourth", n)
 	}
@@ -204,40 +204,90 @@ func TestAssignorMoves(t *testing.T) {
 	}
 }
 
+// TestAssignorRollingRestart: of workers that are restarted one after the other, whoever leads, no task is moved more than
+// twice: away from its worker, and back.
+func TestAssignorRollingRestart(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		work, places, moves := workSet{}, map[TaskID]place{}, map[TaskID]int{}
+		for c := range 1 + rng.IntN(6) {
+			for task := connectorTask; task < rng.IntN(12); task++ {
+				work[TaskID{fmt.Sprintf("c%d", c), task}] = true
+			}
+		}
+		var workers []memberWork
+		for i := range 2 + rng.IntN(4) {
+			workers = append(workers, memberWork{id: fmt.Sprintf("m%d", i), worker: fmt.Sprintf("w%d", i), owned: workSet{}})
+		}
+		generation := 0
+		rounds := func(members []memberWork) []memberWork {
+			for range 2 {
+				generation++
+				var a assignor // another leads each time
+				members = carry(members, a.assign(time.Unix(0, 0), members, work, places))
+				for _, m := range members {
+					for id := range m.owned {
+						if at := places[id]; at.last != m.worker {
+							places[id] = place{last: m.worker, before: at.last, since: generation}
+							moves[id]++
+						}
+					}
+				}
+			}
+			if fault := uneven(members, work); fault != "" {
+				t.Fatalf("seed %d: %s", seed, fault)
+			}
+			return members
+		}
+		workers = rounds(workers)
+		clear(moves)
+		for i := range workers {
+			name := workers[0].worker // the first leaves, and comes back as the last
+			workers = rounds(workers[1:])
+			workers = rounds(append(workers, memberWork{id: fmt.Sprintf("again%d", i), worker: name, owned: workSet{}}))
+		}
+		for id, n := range moves {
+			if n > 2 {
+				t.Fatalf("seed %d: %s is moved %d times", seed, id, n)
+			}
+		}
+	}
+}
+
 // TestAssignorWaits: the work of who is gone waits for them as long as it is told to, and no longer.
 func TestAssignorWaits(t *testing.T) {
 	work := workSet{{"c", 0}: true, {"c", 1}: true}
 	now := time.Unix(1000, 0)
 	start := func() (*assignor, []memberWork) {
 		a := &assignor{maxDelay: time.Minute}
-		members := []memberWork{{"a", workSet{}}, {"b", workSet{}}}
-		return a, carry(members, a.assign(now, members, work))
+		members := []memberWork{{id: "a", owned: workSet{}}, {id: "b", owned: workSet{}}}
+		return a, carry(members, a.assign(now, members, work, nil))
 	}
 	a, members := start()
-	p := a.assign(now.Add(10*time.Second), members[:1], work)
+	p := a.assign(now.Add(10*time.Second), members[:1], work, nil)
 	if p.delay != time.Minute || len(p.assigned[0]) > 0 || len(p.owners) != 1 {
 		t.Errorf("when one goes: %+v", p)
 	}
-	p = a.assign(now.Add(20*time.Second), members[:1], work)
+	p = a.assign(now.Add(20*time.Second), members[:1], work, nil)
 	if p.delay != 50*time.Second || len(p.assigned[0]) > 0 {
 		t.Errorf("ten seconds later: %+v", p)
 	}
 	work[TaskID{"new", 0}] = true
-	if p = a.assign(now.Add(30*time.Second), members[:1], work); !p.assigned[0][TaskID{"new", 0}] || len(p.assigned[0]) != 1 {
+	if p = a.assign(now.Add(30*time.Second), members[:1], work, nil); !p.assigned[0][TaskID{"new", 0}] || len(p.assigned[0]) != 1 {
 		t.Errorf("new work waits too: %+v", p)
 	}
 	delete(work, TaskID{"new", 0})
-	p = a.assign(now.Add(70*time.Second), members[:1], work)
+	p = a.assign(now.Add(70*time.Second), members[:1], work, nil)
 	if p.delay != 0 || len(p.assigned[0]) != 1 {
 		t.Errorf("when the time is up: %+v", p)
 	}
 	a, members = start()
-	a.assign(now, members[:1], work)
-	back := []memberWork{members[0], {"b2", workSet{}}}
-	if p = a.assign(now.Add(5*time.Second), back, work); len(p.assigned[1]) > 0 || moved(p) > 0 {
+	a.assign(now, members[:1], work, nil)
+	back := []memberWork{members[0], {id: "b2", owned: workSet{}}}
+	if p = a.assign(now.Add(5*time.Second), back, work, nil); len(p.assigned[1]) > 0 || moved(p) > 0 {
 		t.Errorf("when another comes meanwhile: %+v", p)
 	}
-	if p = a.assign(now.Add(61*time.Second), back, work); len(p.assigned[1]) != 1 || moved(p) > 0 {
+	if p = a.assign(now.Add(61*time.Second), back, work, nil); len(p.assigned[1]) != 1 || moved(p) > 0 {
 		t.Errorf("when the time is up, who came gets it: %+v", p)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"strings"
 	"time"
 
@@ -74,6 +75,7 @@ type member struct {
 	offset  int64 // of the config topic: all before it is read
 	changed int64 // where the work there is has last changed
 	work    workSet
+	places  map[TaskID]place // what is known of where things were; of the leader, may be nil
 
 	blockers  []groupMember
 	blockedAt time.Time // since when there have been some; zero: there are none
@@ -420,9 +422,9 @@ func (m *member) decide(now time.Time) {
 		members := make([]memberWork, len(m.joined))
 		urls := map[string]string{}
 		for i, j := range m.joined {
-			members[i], urls[j.id] = memberWork{id: j.id, owned: j.owned}, j.url
+			members[i], urls[j.id] = memberWork{id: j.id, worker: workerOf(j.url), owned: j.owned}, j.url
 		}
-		p := m.assignor.assign(now, members, m.work)
+		p := m.assignor.assign(now, members, m.work, m.places)
 		for i := range m.joined {
 			give(0, p.assigned[i], p.revoked[i], p.delay)
 		}
@@ -440,7 +442,16 @@ func (m *member) decide(now time.Time) {
 	m.phase, m.readLimit = memberSyncing, time.Time{}
 }
 
-// groupTroubled marks what trying again won't mend.
+// workerOf gives a worker's id by its address.
+func workerOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// groupRefused marks what trying again won't mend.
 func groupRefused(group string, err error) error {
 	return fmt.Errorf("%w %s: %w", ErrGroupRefused, group, err)
 }

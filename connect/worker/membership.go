@@ -33,6 +33,7 @@ type membership struct {
 	alone  bool   // a standalone worker: there is no group, and all work is its own
 	member member // run's alone
 	moved  func() // called when the share has changed
+	places func() map[TaskID]place
 
 	mu      sync.Mutex
 	wake    chan struct{} // capacity 1: something is said below
@@ -75,13 +76,13 @@ type share struct {
 func (s *share) owns(id TaskID) bool { return s.all || s.owned[id] }
 
 // newMembership makes the membership of a worker; open makes it usable.
-func newMembership(cfg *Config, identity string, now func() time.Time, log *slog.Logger, moved func()) *membership {
+func newMembership(cfg *Config, identity string, now func() time.Time, log *slog.Logger, moved func(), places func() map[TaskID]place) *membership {
 	if identity == "" {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // never fails
 		identity = hex.EncodeToString(b[:])
 	}
-	m := &membership{now: now, alone: cfg.Standalone, log: log.With("group", cfg.GroupID), moved: moved,
+	m := &membership{now: now, alone: cfg.Standalone, log: log.With("group", cfg.GroupID), moved: moved, places: places,
 		wake: make(chan struct{}, 1), lost: make(chan struct{}), taken: make(chan struct{}), turned: make(chan struct{}),
 		member: newMember(memberConfig{group: cfg.GroupID, identity: identity, url: "http://" + cfg.WorkerID + "/", protocols: cfg.Protocols,
 			session: cfg.Session, heartbeat: cfg.Heartbeat, rebalance: cfg.Rebalance, sync: cfg.WorkerSync,
@@ -136,6 +137,9 @@ func (m *membership) run(ctx context.Context) error {
 	defer close(ended)
 	for ctx.Err() == nil && m.member.fault == nil {
 		m.listen()
+		if m.member.phase == memberLeading {
+			m.member.places = m.places()
+		}
 		now := m.now()
 		send, until := m.member.next(now)
 		m.publish()

@@ -55,6 +55,7 @@ type statuses struct {
 	tasks      map[string]map[int]statusValue
 	topics     map[string]map[string]bool // connector -> topics
 	live       bool                       // the replay at the start is over
+	before     map[TaskID]string          // the worker that had it before the one that its status names
 	generation int                        // of the group
 	here       func(TaskID) bool          // whether something runs at this worker
 	leaves     func()                     // told when another worker has stopped something
@@ -62,7 +63,7 @@ type statuses struct {
 
 func newStatuses(workerID string, now func() time.Time, log *slog.Logger, here func(TaskID) bool, leaves func()) *statuses {
 	return &statuses{workerID: workerID, now: now, log: log, here: here, leaves: leaves, connectors: map[string]statusValue{},
-		tasks: map[string]map[int]statusValue{}, topics: map[string]map[string]bool{}}
+		tasks: map[string]map[int]statusValue{}, topics: map[string]map[string]bool{}, before: map[TaskID]string{}}
 }
 
 // apply takes a record of the topic.
@@ -99,10 +100,7 @@ func (s *statuses) apply(r *kgo.Record) {
 
 // oldNews says that a record is older than what is known here.
 func (s *statuses) oldNews(id TaskID, v *statusValue) bool {
-	now, known := s.connectors[id.Connector]
-	if id.Task != connectorTask {
-		now, known = s.tasks[id.Connector][id.Task]
-	}
+	now, known := s.get(id)
 	if !known || v.WorkerID == s.workerID {
 		return known
 	}
@@ -111,6 +109,34 @@ func (s *statuses) oldNews(id TaskID, v *statusValue) bool {
 	}
 	return now.WorkerID == s.workerID && v.Generation < now.Generation ||
 		v.State == Unassigned && now.State == Running && v.WorkerID != now.WorkerID
+}
+
+func (s *statuses) get(id TaskID) (v statusValue, known bool) {
+	if id.Task == connectorTask {
+		v, known = s.connectors[id.Connector]
+	} else {
+		v, known = s.tasks[id.Connector][id.Task]
+	}
+	return v, known
+}
+
+// places tells where everything was last.
+func (s *statuses) places() map[TaskID]place {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := map[TaskID]place{}
+	add := func(id TaskID, v statusValue) {
+		out[id] = place{last: v.WorkerID, before: s.before[id], since: v.Generation}
+	}
+	for name, v := range s.connectors {
+		add(TaskID{name, connectorTask}, v)
+	}
+	for name, tasks := range s.tasks {
+		for task, v := range tasks {
+			add(TaskID{name, task}, v)
+		}
+	}
+	return out
 }
 
 // statusID reads the key of a connector's or a task's status.
@@ -155,6 +181,11 @@ func (s *statuses) setTopic(name, topic string, used bool) {
 
 func (s *statuses) set(key string, v statusValue, gone bool) {
 	id, ok := statusID(key)
+	if old, known := s.get(id); gone {
+		delete(s.before, id)
+	} else if known && old.WorkerID != v.WorkerID {
+		s.before[id] = old.WorkerID
+	}
 	switch {
 	case !ok:
 	case id.Task == connectorTask && gone:

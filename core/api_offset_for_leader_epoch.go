@@ -9,8 +9,9 @@ import (
 // OffsetForLeaderEpoch, key 23, versions 2-4.
 //
 // For a leader epoch: the newest epoch up to it of which the log has records, and where that one's records end; so a consumer finds
-// out that what it has read was truncated (KIP-320). Only the leader answers. The end is at most the high watermark. An epoch older than all
-// that the log has ends where the log starts. Deviations: none known.
+// out that what it has read was truncated (KIP-320). Only the leader answers. The end is the log's, not the high watermark: a new leader's is behind for
+// a moment, and whoever has read further would take it for a loss. An epoch older than all that the log has ends where the log starts.
+// Deviations: none known.
 func handleOffsetForLeaderEpoch(b *Broker, req *Request, done Done) {
 	r := req.Body.(*kmsg.OffsetForLeaderEpochRequest)
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
@@ -46,5 +47,5 @@ func endOfEpoch(p *replica.Partition, current, asked int32) (epoch int32, end in
 	if epoch < 0 {
 		return asked, p.Log().StartOffset(), nil
 	}
-	return epoch, min(end, p.HighWatermark()), nil
+	return epoch, end, nil
 }

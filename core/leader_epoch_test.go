@@ -62,3 +62,18 @@ func TestOffsetForLeaderEpoch(t *testing.T) {
 		}
 	}
 }
+
+// TestEndOfEpochIsTheLogs: a leader whose high watermark is behind, as every new one's is, doesn't tell a consumer that what it has read is gone.
+func TestEndOfEpochIsTheLogs(t *testing.T) {
+	c := trio(t, nil)
+	c.acked(1, "a")
+	c.nodes[1].isCut = true
+	c.produce(1, "t", "b", 1)
+	part := c.nodes[1].Replica("t", 0)
+	if part.HighWatermark() >= part.Log().EndOffset() {
+		t.Fatalf("the high watermark is not behind: %d", part.HighWatermark())
+	}
+	if _, end, err := endOfEpoch(part, -1, part.LeaderEpoch()); err != nil || end != part.Log().EndOffset() {
+		t.Errorf("the epoch ends at %d, %v; the log at %d", end, err, part.Log().EndOffset())
+	}
+}

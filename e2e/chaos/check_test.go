@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // world is a history without a fault and the log that goes with it: one producer's twenty records in each partition, acknowledged, seen, delivered.
@@ -79,6 +80,20 @@ func TestDigest(t *testing.T) {
 	for _, other := range []content{moved, changed} {
 		if reflect.DeepEqual(log.digest(), other.digest()) {
 			t.Errorf("%v and %v look alike", log[2], other[2])
+		}
+	}
+}
+
+// TestCommittedUpTo: what was acknowledged lately doesn't count where it may not be known yet.
+func TestCommittedUpTo(t *testing.T) {
+	h := newHistory()
+	now := time.UnixMilli(1_700_000_000_000)
+	for i := range 60 {
+		h.commit(2, int64(i))
+		at := now.Add(time.Duration(i) * time.Second * 11 / 10)
+		got, all := h.committedUpTo(at, staleLimit)[2], h.committedUpTo(at, 0)[2]
+		if want := max(0, int64(i)-14); got != want && i >= 14 || all != int64(i) {
+			t.Errorf("at %d: %d of %d, want %d", i, got, all, want)
 		}
 	}
 }

@@ -8,7 +8,7 @@
 //
 //  1. a record that was acknowledged is not at the offset that was told, or is there twice, or records of one producer in one partition are out of order;
 //  2. a consumer saw a record that is not there at the end, or its place was another's, or it was told that what it had read is lost;
-//  3. a group's offset lies before one whose commit was acknowledged, or a record was never delivered to the group;
+//  3. a group's offset lies before one whose commit was acknowledged, while the cluster is whole or a while after the commit, or a record was never delivered to the group;
 //  4. an epoch of a partition had two leaders;
 //  5. a broker ended by itself, or the cluster was not whole again in a minute after the faults had ended.
 //

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 	"hash/fnv"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -27,6 +27,8 @@ const (
 
 // history is what clients were told, in order of time. Any goroutine writes it.
 type history struct {
+	began time.Time
+
 	mu      sync.Mutex
 	lanes   map[lane][]int64 // by number: where the record was acknowledged, or one of the above
 	errs    map[string]int   // what refused records were refused with
@@ -38,6 +40,7 @@ type history struct {
 	delivered []map[int64]bool   // by partition: what the group was given
 	commits   []int64            // by partition: the largest offset whose commit was acknowledged
 	committed int                // commits that were acknowledged
+	older     []snapshot         // of commits, one each second
 
 	leaders   []map[int32]int32 // by partition: who led in an epoch
 	elections int
@@ -45,7 +48,7 @@ type history struct {
 }
 
 func newHistory() *history {
-	h := &history{lanes: map[lane][]int64{}, errs: map[string]int{}, lastAck: time.Now(), commits: make([]int64, partitions)}
+	h := &history{began: time.Now(), lanes: map[lane][]int64{}, errs: map[string]int{}, lastAck: time.Now(), commits: make([]int64, partitions)}
 	for range partitions {
 		h.seen = append(h.seen, map[int64]uint64{})
 		h.delivered = append(h.delivered, map[int64]bool{})
@@ -64,7 +67,7 @@ func (h *history) failf(format string, args ...any) {
 // fault is failf with mu held.
 func (h *history) fault(format string, args ...any) {
 	if len(h.faults) < 100 {
-		h.faults = append(h.faults, fmt.Sprintf(format, args...))
+		h.faults = append(h.faults, fmt.Sprintf("%s, after %.1f s", fmt.Sprintf(format, args...), time.Since(h.began).Seconds()))
 	}
 }
 
@@ -136,11 +139,30 @@ func (h *history) commit(partition int32, offset int64) {
 	h.committed++
 }
 
-// committedUpTo is the largest acknowledged commit of each partition.
-func (h *history) committedUpTo() []int64 {
+// snapshot is the largest acknowledged commits at a time.
+type snapshot struct {
+	at      time.Time
+	commits []int64
+}
+
+// committedUpTo is the largest commit of each partition that was acknowledged at least so long ago, to a second or so. It is called often.
+func (h *history) committedUpTo(now time.Time, age time.Duration) []int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append([]int64(nil), h.commits...)
+	if n := len(h.older); n == 0 || now.Sub(h.older[n-1].at) > time.Second {
+		h.older = append(h.older, snapshot{now, slices.Clone(h.commits)})
+	}
+	if age == 0 {
+		return slices.Clone(h.commits)
+	}
+	known := make([]int64, len(h.commits))
+	for _, s := range h.older {
+		if now.Sub(s.at) >= age {
+			known = s.commits
+		}
+	}
+	h.older = slices.DeleteFunc(h.older, func(s snapshot) bool { return now.Sub(s.at) > 2*staleLimit })
+	return known
 }
 
 // leads notes who leads a partition in an epoch, as some broker said.
@@ -164,11 +186,4 @@ func (h *history) acknowledged() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.acks
-}
-
-// refusals is what clients gave up with, and how often.
-func (h *history) refusals() map[string]int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return maps.Clone(h.errs)
 }

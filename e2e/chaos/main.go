@@ -165,12 +165,16 @@ func (l *lab) take(ctx context.Context, s step) error {
 	}
 	mended := time.Now()
 	err := l.whole(ctx)
+	whole := time.Since(mended)
+	if err == nil {
+		err = l.strict(ctx)
+	}
 	sum := l.sums[s.name]
 	if sum == nil {
 		sum = &summary{isSingle: s.isSingle()}
 		l.sums[s.name] = sum
 	}
-	gap, whole := l.h.gapSince(time.Now()), time.Since(mended)
+	gap := l.h.gapSince(time.Now())
 	sum.times++
 	sum.gap, sum.whole = max(sum.gap, gap), max(sum.whole, whole)
 	l.say("%s %v for %.1f s: %d acknowledged, longest gap %.2f s, whole after %.1f s", s.name, s.nodes, s.hold.Seconds(), l.h.acknowledged()-before, gap.Seconds(), whole.Seconds())

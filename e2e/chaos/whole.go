@@ -119,6 +119,18 @@ func wholeBy(ctx context.Context, admin *kadm.Client) string {
 	return ""
 }
 
+// strict sees that, now that the cluster is whole, the group's offsets are what was acknowledged.
+func (l *lab) strict(ctx context.Context) error {
+	cl, err := kgo.NewClient(append(append(patient(l.c.net.bootstrap()), hasty()...), kgo.ClientID("strict"))...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return until(ctx, wholeLimit, "the group's offsets can be asked for", func(ctx context.Context) (string, bool) {
+		return "no answer", l.h.checkCommits(ctx, cl, 0)
+	})
+}
+
 // led waits until the nodes that live say that one of them leads each partition.
 func (l *lab) led(ctx context.Context, gone int) error {
 	addrs := slices.Delete(l.c.net.bootstrap(), gone-1, gone)

@@ -75,6 +75,7 @@ func (r *replicator) step(now time.Time) {
 	changed := r.changed
 	r.changed, r.isQueued = nil, false
 	var touched []*following
+	unsynced := make(map[*following]storage.Ticket)
 	touch := func(l *following) {
 		if !slices.Contains(touched, l) {
 			touched = append(touched, l)
@@ -87,12 +88,13 @@ func (r *replicator) step(now time.Time) {
 			touch(from)
 		}
 		if to != nil {
-			to.add(p)
+			unsynced[to] = max(unsynced[to], to.add(p))
 			touch(to)
 		}
 	}
 	r.mu.Unlock()
 	for _, l := range touched {
+		l.await(unsynced[l])
 		l.pump()
 	}
 	r.scheduleReview(now, false)
@@ -137,11 +139,11 @@ func newFollowing(r *replicator, leader int32) *following {
 	return &following{r: r, b: r.b, leader: leader, fetcher: replica.NewFetcher(leader, rng), parts: make(map[storage.LogID]*replica.Partition)}
 }
 
-func (l *following) add(p *replica.Partition) {
+func (l *following) add(p *replica.Partition) storage.Ticket {
 	l.mu.Lock()
 	l.parts[p.Log().ID()] = p
 	l.mu.Unlock()
-	l.fetcher.Add(p)
+	return l.fetcher.Add(p)
 }
 
 func (l *following) remove(p *replica.Partition) {
@@ -257,15 +259,21 @@ func (l *following) answered(r *replica.FetchRequest, resp kmsg.Response, err er
 	if err != nil {
 		l.r.failures.say(l.b.log, slog.LevelWarn, now, "records of a leader can't be taken now", "leader", l.leader, "error", err)
 	}
-	if ticket > 0 {
-		l.b.store.Notify(ticket, func(err error) {
-			if err == nil {
-				l.fetcher.Synced(ticket)
-				l.pump()
-			}
-		})
-	}
+	l.await(ticket)
 	l.pump()
+}
+
+// await tells the leader when what was put under a ticket is durable.
+func (l *following) await(ticket storage.Ticket) {
+	if ticket == 0 {
+		return
+	}
+	l.b.store.Notify(ticket, func(err error) {
+		if err == nil {
+			l.fetcher.Synced(ticket)
+			l.pump()
+		}
+	})
 }
 
 // answers finds the partitions of an answer.

@@ -122,6 +122,13 @@ func (l *Log) DurableEnd() int64 {
 	return l.durableEnd
 }
 
+// Ticket is that of what the log put last: with it all that the log has is durable.
+func (l *Log) Ticket() Ticket {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ticket
+}
+
 // LeaderEpoch is the newest leader epoch of a batch in the log, or -1.
 func (l *Log) LeaderEpoch() int32 {
 	l.mu.Lock()

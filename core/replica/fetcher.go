@@ -87,8 +87,9 @@ func NewFetcher(leader int32, rng *rand.Rand) *Fetcher {
 // Leader is the node that is asked.
 func (f *Fetcher) Leader() int32 { return f.leader }
 
-// Add says that a partition is followed there, or that it was assigned anew: its ask may have changed.
-func (f *Fetcher) Add(p *Partition) {
+// Add says that a partition is followed there, or that it was assigned anew: its ask may have changed. The ticket is that of what the log has and isn't durable,
+// whoever it came from: when it is, call Synced. 0: there is nothing.
+func (f *Fetcher) Add(p *Partition) storage.Ticket {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o := f.parts[p]
@@ -98,6 +99,17 @@ func (f *Fetcher) Add(p *Partition) {
 	}
 	o.resume = time.Time{}
 	f.note(o)
+	ticket := p.unsynced()
+	f.await(o, ticket)
+	return ticket
+}
+
+// await notes that more of a partition will be durable with the ticket.
+func (f *Fetcher) await(o *followed, ticket storage.Ticket) {
+	if ticket > 0 && o.ticket == 0 {
+		f.unsynced = append(f.unsynced, o)
+	}
+	o.ticket = max(o.ticket, ticket)
 }
 
 // Remove says that a partition is followed there no more.
@@ -336,10 +348,7 @@ func (f *Fetcher) took(t *taking, now time.Time) {
 	if !o.resume.IsZero() {
 		f.forget(o)
 	}
-	if t.ticket > 0 && o.ticket == 0 {
-		f.unsynced = append(f.unsynced, o)
-	}
-	o.ticket = max(o.ticket, t.ticket)
+	f.await(o, t.ticket)
 	f.note(o)
 }
 

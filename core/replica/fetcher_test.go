@@ -104,7 +104,7 @@ func (s *script) step(t *testing.T, line string) string {
 		for _, name := range []string{"t-0", "t-1"} {
 			switch isIn, isWanted := s.f.parts[s.parts[name]] != nil, slices.Contains(words[1:], name); {
 			case isWanted:
-				s.f.Add(s.parts[name])
+				s.ticket = max(s.ticket, s.f.Add(s.parts[name]))
 			case isIn:
 				s.f.Remove(s.parts[name])
 			}

@@ -45,6 +45,14 @@ func (p *Partition) Ask() (FetchAsk, bool) {
 	return ask, true
 }
 
+// unsynced is the ticket of what isn't known to be durable here, 0 if all is. It may have been put while this node led, or followed another.
+func (p *Partition) unsynced() storage.Ticket {
+	if ticket := p.log.Ticket(); p.log.DurableEnd() < p.log.EndOffset() {
+		return ticket
+	}
+	return 0
+}
+
 func (p *Partition) isFollowing() bool {
 	return p.closed == nil && p.isAssigned && p.assigned.Leader >= 0 && p.assigned.Leader != p.self
 }

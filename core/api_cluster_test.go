@@ -184,7 +184,7 @@ func TestTopicPartitionsAreDescribedInPages(t *testing.T) {
 
 // TestTheQuorumIsDescribedByAnyNode asks each of three nodes, of which one leads.
 func TestTheQuorumIsDescribedByAnyNode(t *testing.T) {
-	c := startLive(t, nil)
+	c := startLive(t)
 	ctx := wait(t)
 	ask := kmsg.NewPtrDescribeQuorumRequest()
 	ask.Topics = []kmsg.DescribeQuorumRequestTopic{{Topic: meta.TopicName, Partitions: []kmsg.DescribeQuorumRequestTopicPartition{{}}}}

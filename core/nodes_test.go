@@ -280,7 +280,7 @@ func TestGroupsMoveWithTheirPartition(t *testing.T) {
 	m.inSync(offsetsTopic, index, 1, 2)
 	committing := make(chan int16, 1)
 	go func() { committing <- m.commit(group, "t", 8) }() // waits for 2
-	until(t, "an append", func() bool { return m.Replica(offsetsTopic, index).Log().EndOffset() == 2 })
+	waitFor(t, "an append", func() bool { return m.Replica(offsetsTopic, index).Log().EndOffset() == 2 })
 	m.lead(offsetsTopic, index, 2, 1)
 	if errorCode := <-committing; errorCode != kerr.NotCoordinator.Code {
 		t.Errorf("a commit whose coordinator has gone: %d", errorCode)
@@ -296,7 +296,7 @@ func TestGroupsMoveWithTheirPartition(t *testing.T) {
 		t.Errorf("before its follower has what there was: %d", errorCode)
 	}
 	m.become(2, meta.BrokerFenced)
-	until(t, "loading", func() bool {
+	waitFor(t, "loading", func() bool {
 		_, errorCode := m.committed(group, "t")
 		return errorCode != kerr.CoordinatorLoadInProgress.Code
 	})
@@ -331,11 +331,11 @@ func TestOffsetsOfATopicThatIsDeletedElsewhereAreForgotten(t *testing.T) {
 	m.change(meta.Command{DeleteTopic: &meta.DeleteTopic{ID: m.topics.byName("goes").ID}})
 	m.lead(offsetsTopic, 0, 1, 2)
 	m.become(2, meta.BrokerFenced)
-	until(t, "loading", func() bool {
+	waitFor(t, "loading", func() bool {
 		_, errorCode := m.committed("g", "stays")
 		return errorCode != kerr.CoordinatorLoadInProgress.Code
 	})
-	until(t, "forgetting", func() bool { offset, errorCode := m.committed("g", "goes"); return offset == -1 && errorCode == 0 })
+	waitFor(t, "forgetting", func() bool { offset, errorCode := m.committed("g", "goes"); return offset == -1 && errorCode == 0 })
 	if offset, errorCode := m.committed("g", "stays"); offset != 5 || errorCode != 0 {
 		t.Errorf("what stays: %d, error %d", offset, errorCode)
 	}

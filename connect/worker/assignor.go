@@ -28,7 +28,7 @@ type memberWork struct {
 	owned  workSet
 }
 
-// place is where something was last, by its statuses: the worker, since which generation, and the worker before that one.
+// place is where something was last, by its statuses: the worker, since which generation, and from which one it is away.
 type place struct {
 	last, before string
 	since        int

@@ -55,7 +55,7 @@ type statuses struct {
 	tasks      map[string]map[int]statusValue
 	topics     map[string]map[string]bool // connector -> topics
 	live       bool                       // the replay at the start is over
-	before     map[TaskID]string          // the worker that had it before the one that its status names
+	before     map[TaskID]string          // what is away from a worker: see awayFrom
 	generation int                        // of the group
 	here       func(TaskID) bool          // whether something runs at this worker
 	leaves     func()                     // told when another worker has stopped something
@@ -118,6 +118,15 @@ func (s *statuses) get(id TaskID) (v statusValue, known bool) {
 		v, known = s.tasks[id.Connector][id.Task]
 	}
 	return v, known
+}
+
+// awayFrom tells from which worker something is away that goes from one to another: from where it was, or from none if it has
+// come back.
+func awayFrom(before, from, to string) string {
+	if before == to {
+		return ""
+	}
+	return from
 }
 
 // places tells where everything was last.
@@ -184,7 +193,7 @@ func (s *statuses) set(key string, v statusValue, gone bool) {
 	if old, known := s.get(id); gone {
 		delete(s.before, id)
 	} else if known && old.WorkerID != v.WorkerID {
-		s.before[id] = old.WorkerID
+		s.before[id] = awayFrom(s.before[id], old.WorkerID, v.WorkerID)
 	}
 	switch {
 	case !ok:

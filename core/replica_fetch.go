@@ -99,6 +99,19 @@ func (fs *followerSessions) find(b *Broker, node int32, r *kmsg.FetchRequest) (*
 	return s, nil
 }
 
+// asked is when a node has fetched from here last, in whatever session it has now; zero: it has none.
+func (fs *followerSessions) asked(node int32) time.Time {
+	fs.mu.Lock()
+	s := fs.byNode[node]
+	fs.mu.Unlock()
+	if s == nil {
+		return time.Time{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
 // end takes the session off its partitions, and answers what waits.
 func (s *followerSession) end() {
 	s.mu.Lock()

@@ -7,10 +7,12 @@ SHELL := /bin/bash
 FUZZTIME ?= 30s
 KILLS    ?= 10
 MYSQL_KILLS ?= 20
+WEIR_SEEDS ?= 5000
+FIRST_SEED ?= 0
 CHAOS_MINUTES ?= 20
 CHAOS_RUNS ?= 10
 
-.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz model chaos chaos-kill-each chaos-mysql soak clean
+.PHONY: help build check lint unit test demo demo-stop demo-kill interop bench bench-peers bench-report golden fuzz sim model chaos chaos-kill-each chaos-mysql soak clean
 
 help:
 	@echo 'make build      bin/weir, one static binary'
@@ -29,6 +31,7 @@ help:
 	@echo 'make model      spin checks the models of replication and of the write-ahead log, and that each broken rule is found'
 	@echo 'make chaos      three brokers in network namespaces, killed, paused and cut off at random for CHAOS_MINUTES=$(CHAOS_MINUTES) (SEED=N)'
 	@echo 'make chaos-kill-each   CHAOS_RUNS=$(CHAOS_RUNS) runs in a row of kill -9 of each node in turn'
+	@echo 'make sim        whole clusters of brokers under faults, WEIR_SEEDS=$(WEIR_SEEDS) runs from FIRST_SEED=$(FIRST_SEED) on'
 	@echo 'make chaos-mysql   sysbench on MySQL and MariaDB with twenty times SIGKILL and DDL between (MYSQL_KILLS=N)'
 	@echo 'make soak       what takes too long for make test'
 
@@ -101,6 +104,14 @@ chaos: build
 
 chaos-kill-each: build
 	@e2e/chaos/chaos.sh kill-each $(CHAOS_RUNS)
+
+# Two processes, half of the seeds each; every run is the same again with WEIR_SEED=N go test -run TestCluster ./core/coretest.
+sim:
+	@mkdir -p .run && go test -c -o .run/coretest.test ./core/coretest
+	@cd core/coretest; half=$$((($(WEIR_SEEDS) + 1) / 2)); \
+	run() { WEIR_SEED=$$1 WEIR_SEEDS=$$2 nice ../../.run/coretest.test -test.run 'TestCluster$$' -test.v -test.timeout 0 | \
+	  grep -v '^=== \|^ *--- PASS: TestCluster/'; return $${PIPESTATUS[0]}; }; \
+	run $(FIRST_SEED) $$half & first=$$!; run $$(($(FIRST_SEED) + half)) $$(($(WEIR_SEEDS) - half)); second=$$?; wait $$first && exit $$second
 
 # The rest of the kills in e2e are made by `make test`.
 chaos-mysql:

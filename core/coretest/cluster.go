@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Nodes  int           // 0: 3
 	Rounds int           // times of faults, each with an end and a check; 0: 2
-	Length time.Duration // of each; 0: 18 s
+	Length time.Duration // of each; 0: 13 s
 	Faults core.Faults   // mutations
 	Logger *slog.Logger  // of the brokers; nil: none
 	Trace  func(string)  // told of what happens; nil: nobody
@@ -128,7 +128,7 @@ func newCluster(ctx context.Context, seed uint64, o Options) *Cluster {
 		o.Rounds = 2
 	}
 	if o.Length == 0 {
-		o.Length = 18 * time.Second
+		o.Length = 13 * time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -28,7 +28,7 @@ func TestCluster(t *testing.T) {
 		})
 	}
 	sum.log(t)
-	if count > 1 && !t.Failed() && (sum.leastOperations < 2000 || sum.leastFaults < 5 || sum.Truncations == 0 || sum.Shrinks == 0 || sum.Expands == 0 || sum.Hangs == 0 || sum.DiskFaults == 0) {
+	if count >= 30 && !t.Failed() && (sum.leastOperations < 2000 || sum.leastFaults < 5 || sum.Truncations == 0 || sum.Shrinks == 0 || sum.Expands == 0 || sum.Hangs == 0 || sum.DiskFaults == 0) {
 		t.Error("something never happened, or not enough")
 	}
 }

@@ -52,7 +52,7 @@ func (s *total) add(r Stats) {
 		from int
 	}{
 		{&s.Operations, r.Operations}, {&s.Acknowledged, r.Acknowledged}, {&s.Read, r.Read}, {&s.Commits, r.Commits}, {&s.Joins, r.Joins}, {&s.Trims, r.Trims}, {&s.Moves, r.Moves}, {&s.Topics, r.Topics},
-		{&s.Faults, r.Faults}, {&s.Crashes, r.Crashes}, {&s.DiskFaults, r.DiskFaults}, {&s.Hangs, r.Hangs}, {&s.Elections, r.Elections},
+		{&s.Faults, r.Faults}, {&s.Crashes, r.Crashes}, {&s.DiskFaults, r.DiskFaults}, {&s.Hangs, r.Hangs}, {&s.Leaves, r.Leaves}, {&s.Elections, r.Elections},
 		{&s.MetaElections, r.MetaElections}, {&s.Truncations, r.Truncations}, {&s.Shrinks, r.Shrinks}, {&s.Expands, r.Expands},
 		{&s.Records, r.Records}, {&s.Retries, r.Retries}, {&s.Lost, r.Lost}, {&s.Steps, r.Steps},
 	} {
@@ -64,8 +64,8 @@ func (s *total) add(r Stats) {
 func (s *total) log(t *testing.T) {
 	t.Logf("%d seeds, %v of the brokers' time: %d operations (least of a seed %d), %d faults (least %d)", s.seeds, s.Virtual, s.Operations, s.leastOperations, s.Faults, s.leastFaults)
 	t.Logf("%d records acknowledged by all in sync, of %d written; %d read, %d offsets committed, %d members joined, %d topics created, %d beginnings deleted, %d moves, %d batches sent again", s.Acknowledged, s.Records, s.Read, s.Commits, s.Joins, s.Topics, s.Trims, s.Moves, s.Retries)
-	t.Logf("%d crashes (%d by failed syncs), %d hanging disks, %d elections, %d of the metadata's group, %d truncations, in-sync sets shrunk %d times, grown %d times",
-		s.Crashes, s.DiskFaults, s.Hangs, s.Elections, s.MetaElections, s.Truncations, s.Shrinks, s.Expands)
+	t.Logf("%d ends (%d by failed syncs, %d controlled), %d hanging disks, %d elections, %d of the metadata's group, %d truncations, in-sync sets shrunk %d times, grown %d times",
+		s.Crashes, s.DiskFaults, s.Leaves, s.Hangs, s.Elections, s.MetaElections, s.Truncations, s.Shrinks, s.Expands)
 }
 
 // TestOneNode: a cluster of one, as everything began.

@@ -3,6 +3,8 @@ package coretest
 import (
 	"slices"
 	"time"
+
+	"github.com/weirlog/weir/core"
 )
 
 // fault is one thing that is to go wrong, and when.
@@ -28,11 +30,8 @@ func (c *Cluster) trouble() {
 	for until := c.now.Add(length); c.fault == "" && c.now.Before(until); {
 		c.step()
 	}
-	for len(c.plan) > 0 && c.fault == "" { // what comes of a fault (its end) may lie behind
-		f := c.plan[0]
-		c.plan = c.plan[1:]
-		c.note("%s", f.name)
-		f.do()
+	for len(c.plan) > 0 && c.fault == "" { // what comes of a fault may lie behind
+		c.step()
 	}
 }
 
@@ -40,7 +39,9 @@ func (c *Cluster) breakWhatIsDue() {
 	for len(c.plan) > 0 && !c.plan[0].at.After(c.now) {
 		f := c.plan[0]
 		c.plan = c.plan[1:]
-		c.note("%s", f.name)
+		if f.name != "" {
+			c.note("%s", f.name)
+		}
 		f.do()
 	}
 }
@@ -71,6 +72,7 @@ func (c *Cluster) draw() fault {
 		{8, "cut in both directions", func(n *node) { c.cut(n, false, duration(4000)) }},
 		{8, "isolated", func(n *node) { c.isolate(n, duration(5000)) }},
 		{5, "slow", func(n *node) { c.slowDown(n, duration(4000)) }},
+		{4, "a connection is stuck", func(n *node) { c.stick(n, c.other(n), core.Lane(c.rng.IntN(2)), duration(4000)) }},
 		{5, "connections reset", func(*node) { c.reset() }},
 		{6, "disk hangs", func(n *node) { n.hangs(duration(4000)) }},
 		{6, "disk fails a sync", func(n *node) { n.failSync() }},
@@ -86,6 +88,8 @@ func (c *Cluster) draw() fault {
 		{4, "the leader of a partition loses power", func(n *node) { c.leaderOf(n).crash(true) }},
 		{4, "the leader of a partition is isolated", func(n *node) { c.isolate(c.leaderOf(n), duration(5000)) }},
 		{4, "the metadata's leader loses power", func(n *node) { c.metaLeader(n).crash(true) }},
+		{5, "storm of elections", func(n *node) { c.storm(n) }},
+		{4, "a late wish", func(n *node) { c.lateWish(n) }},
 	}
 	sum := 0
 	for _, k := range kinds {
@@ -228,6 +232,88 @@ func (c *Cluster) slowDown(n *node, d time.Duration) {
 	c.later(d, "fast again", func() { delete(c.net.slow, n.id) })
 }
 
+// stick has nothing move on one connection.
+func (c *Cluster) stick(from, to *node, l core.Lane, d time.Duration) {
+	at := lane{from.id, to.id, l}
+	c.net.stuck[at] = true
+	c.later(d, "goes on", func() { delete(c.net.stuck, at) })
+}
+
+// storm has the metadata's leader lose power while everything is slow, so that several want to lead, and whoever may just have voted lose power too and
+// be back at once.
+func (c *Cluster) storm(n *node) {
+	for _, o := range c.nodes {
+		c.slowDown(o, 3*time.Second)
+		c.net.slow[o.id] /= 4
+	}
+	c.metaLeader(n).crash(true)
+	for range 3 + c.rng.IntN(6) {
+		c.later(time.Duration(c.rng.IntN(3000))*time.Millisecond, "who may have voted loses power", func() {
+			if o := c.nodes[c.rng.IntN(len(c.nodes))]; o.b != nil && c.noMetaLeader() {
+				o.crash(true)
+				o.downUntil = c.now
+			}
+		})
+	}
+}
+
+// noMetaLeader says that nobody believes to lead the metadata.
+func (c *Cluster) noMetaLeader() bool {
+	for _, o := range c.nodes {
+		if o.b == nil {
+			continue
+		}
+		if id, _ := o.b.Quorum().Leader(); id == o.id {
+			return false
+		}
+	}
+	return true
+}
+
+// lateWish has an in-sync set wished for by a message that comes seconds late, when it was long granted by another and has changed since: who it adds
+// lags again, and leads next.
+func (c *Cluster) lateWish(n *node) {
+	led := c.leaderOf(n)
+	old := c.metaLeader(n)
+	i := slices.IndexFunc(c.nodes, func(o *node) bool { return o != led && o != old })
+	if led == old || i < 0 || led.b == nil {
+		return
+	}
+	third := c.nodes[i]
+	third.crash(true)
+	third.downUntil = c.now.Add(300 * time.Millisecond)
+	isCut := false
+	var look func()
+	look = func() {
+		switch {
+		case isCut || led.b == nil:
+		case led.wishes(third.id):
+			isCut = true
+			c.cutAll([][2]int32{{led.id, old.id}, {old.id, led.id}, {third.id, old.id}, {old.id, third.id}}, 5*time.Second)
+			c.later(2500*time.Millisecond, "who was added lags", func() {
+				c.stick(third, led, core.LaneData, 6*time.Second)
+			})
+			c.later(6*time.Second, "the leader of partitions loses power", func() { led.crash(true) })
+		default:
+			c.later(time.Millisecond, "", look)
+		}
+	}
+	look()
+	c.later(4*time.Second, "", func() { isCut = true })
+}
+
+// wishes says that the node wants another to be in sync.
+func (n *node) wishes(id int32) bool {
+	for _, at := range n.c.check.places() {
+		if p := n.b.Replica(at.topic, at.index); p != nil {
+			if w, ok := p.Wish(); ok && slices.Contains(w.ISR, id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // reset ends some connections.
 func (c *Cluster) reset() {
 	for _, k := range slices.Clone(c.net.links) {
@@ -243,6 +329,7 @@ func (c *Cluster) heal() {
 	c.plan = nil
 	clear(c.net.cuts)
 	clear(c.net.slow)
+	clear(c.net.stuck)
 	for _, n := range c.nodes {
 		n.endHang(nil)
 		n.mem.CrashAt(0, false)

@@ -26,6 +26,7 @@ type network struct {
 	links []*link
 	cuts  map[[2]int32]bool
 	slow  map[int32]time.Duration // by node: everything to and from it is so late
+	stuck map[lane]bool           // connections on which nothing moves
 }
 
 // lane tells the connections between two ends apart.
@@ -70,7 +71,7 @@ type slot struct {
 }
 
 func newNetwork(c *Cluster) *network {
-	return &network{c: c, cuts: make(map[[2]int32]bool), slow: make(map[int32]time.Duration)}
+	return &network{c: c, cuts: make(map[[2]int32]bool), slow: make(map[int32]time.Duration), stuck: make(map[lane]bool)}
 }
 
 // send puts a call onto the connection between two ends, which it makes if there is none.
@@ -129,6 +130,10 @@ func (k *link) step() {
 		k.snap()
 	}
 	to := c.node(k.lane.to)
+	if k.net.stuck[k.lane] && !k.isBroken {
+		k.giveUp()
+		return
+	}
 	for !k.isBroken && len(k.answers) > 0 && !k.answers[0].at.After(c.now) && !k.net.isCut(k.lane.to, k.lane.from) && !c.isPaused(k.lane.from) {
 		a := k.answers[0]
 		k.answers = k.answers[1:]
@@ -146,8 +151,15 @@ func (k *link) step() {
 		k.requests = k.requests[1:]
 		k.serve(to, r.call)
 	}
-	isDead := !k.isBroken && (to.b == nil || to.life != k.toLife) && !k.net.isCut(k.lane.to, k.lane.from)
-	if isDead || len(k.calls) > 0 && c.now.Sub(k.calls[0].sent) > k.patience() && !c.isPaused(k.lane.from) {
+	if !k.isBroken && (to.b == nil || to.life != k.toLife) && !k.net.isCut(k.lane.to, k.lane.from) {
+		k.snap()
+	}
+	k.giveUp()
+}
+
+// giveUp is the end of the caller's patience.
+func (k *link) giveUp() {
+	if len(k.calls) > 0 && k.net.c.now.Sub(k.calls[0].sent) > k.patience() && !k.net.c.isPaused(k.lane.from) {
 		k.snap()
 	}
 }
@@ -200,7 +212,7 @@ func (k *link) serve(to *node, o *call) {
 		}
 		isDone = true
 		switch {
-		case to.life != k.toLife:
+		case to.life != k.toLife || to.mem.Crashed():
 			return
 		case o.done == nil && core.HangsUp(resp):
 			k.snap()
@@ -230,6 +242,9 @@ func (k *link) answer() {
 			continue
 		}
 		resp, err := backOverTheWire(s.call.req, s.resp)
+		if k.net.c.node(k.lane.to).mem.Crashed() {
+			return
+		}
 		if err != nil {
 			k.net.c.failf("the answer of node %d to request %d doesn't survive the wire: %v", k.lane.to, s.call.req.Key(), err)
 			return

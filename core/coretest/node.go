@@ -36,6 +36,7 @@ type node struct {
 	pausedUntil time.Time // zero: it runs
 	leaveUntil  time.Time // zero: it stays; else it goes down then at the latest
 	hasLeft     bool
+	isFailing   bool  // its disk
 	hang        *hang // of its disk, nil: it works
 	hangUntil   time.Time
 	seen        map[place]*seen
@@ -82,7 +83,7 @@ func (n *node) start() {
 	c := n.c
 	n.life++
 	n.pausedUntil, n.next, n.isNew, n.seen = time.Time{}, time.Time{}, true, make(map[place]*seen)
-	n.leaveUntil, n.hasLeft = time.Time{}, false
+	n.leaveUntil, n.hasLeft, n.isFailing = time.Time{}, false, false
 	if c.isBad && c.chance(10) {
 		n.mem.CrashAt(n.mem.Ops()+1+int64(c.rng.IntN(60)), c.chance(50))
 	}
@@ -202,15 +203,25 @@ func (n *node) disk() {
 	if n.hang != nil {
 		return
 	}
-	if c.rng.IntN(150) == 0 {
-		if err := s.Flush(n.clock()); err != nil && !errors.Is(err, storage.ErrDiskFull) && s.Err() == nil && !n.mem.Crashed() {
+	if c.rng.IntN(150) == 0 || n.isFull() && c.chance(20) {
+		if err := s.Flush(n.clock()); err != nil && !errors.Is(err, storage.ErrDiskFull) && !n.isFailing && s.Err() == nil && !n.mem.Crashed() {
 			c.failf("node %d: flush: %v", n.id, err)
 		}
 	}
 	if c.rng.IntN(1500) == 0 {
-		if _, err := s.Compact(context.WithoutCancel(c.ctx), n.clock()); err != nil && !errors.Is(err, storage.ErrBusy) && s.Err() == nil && !n.mem.Crashed() {
+		if _, err := s.Compact(context.WithoutCancel(c.ctx), n.clock()); err != nil && !errors.Is(err, storage.ErrBusy) && !n.isFailing && s.Err() == nil && !n.mem.Crashed() {
 			c.failf("node %d: compact: %v", n.id, err)
 		}
+	}
+}
+
+// isFull says that the store waits for a flush.
+func (n *node) isFull() bool {
+	select {
+	case <-n.b.Store().Room(1):
+		return false
+	default:
+		return true
 	}
 }
 
@@ -295,6 +306,7 @@ func (n *node) failSync() {
 	if n.b == nil || n.hang != nil {
 		return
 	}
+	n.isFailing = true
 	n.mem.Inject(func(op vfs.Op) error {
 		if op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncFS {
 			return errors.New("input/output error")

@@ -119,11 +119,11 @@ func (d *formDoor) converse(nc net.Conn) error {
 	var attach attachServer
 	isAttached := false
 	for {
-		limit := int32(maxAttachBytes)
+		limit, wait := int32(maxAttachBytes), attachWait
 		if isAttached {
-			limit = maxFormBytes
+			limit, wait = maxFormBytes, formConnWait
 		}
-		h, err := readFormFrame(nc, limit)
+		h, err := readFormFrame(nc, limit, wait)
 		if err != nil {
 			return err
 		}
@@ -160,8 +160,8 @@ func (d *formDoor) converse(nc net.Conn) error {
 }
 
 // readFormFrame reads one request.
-func readFormFrame(nc net.Conn, limit int32) (header, error) {
-	if err := nc.SetDeadline(time.Now().Add(formConnWait)); err != nil {
+func readFormFrame(nc net.Conn, limit int32, wait time.Duration) (header, error) {
+	if err := nc.SetDeadline(time.Now().Add(wait)); err != nil {
 		return header{}, err
 	}
 	var size [sizeBytes]byte

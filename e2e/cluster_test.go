@@ -150,6 +150,73 @@ func TestThreeNodesFormACluster(t *testing.T) {
 	nodes[1].stop(15 * time.Second)
 }
 
+// TestCopiedFolders: a data folder that was copied is no second node, and one put back from a copy no longer the node that it was: both end and say so,
+// and neither harms those that run.
+func TestCopiedFolders(t *testing.T) {
+	nodes := clusterNodes(t, 4)
+	for _, n := range nodes {
+		list := strings.Split(n.args[1], ",")
+		n.args[1] = strings.Join(list[:3], ",")
+	}
+	trio, copied := nodes[:3], nodes[3]
+	for _, n := range trio {
+		n.launch()
+	}
+	for _, n := range trio {
+		n.awaitReady()
+	}
+	lost := trio[2]
+	data, old := filepath.Join(lost.dir, "data"), filepath.Join(lost.dir, "old")
+	lost.stop(15 * time.Second)
+	for _, to := range []string{old, filepath.Join(copied.dir, "data")} {
+		if err := os.CopyFS(to, os.DirFS(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost.start()
+	copied.endsSaying(10*time.Second, "another node with the same id", lost.kafka())
+
+	for i := range 5 {
+		if out, err := lost.weir("topic", "create", fmt.Sprint("t", i)); err != nil {
+			t.Fatalf("create topic: %v: %s", err, out)
+		}
+	}
+	trio[0].isWhole()
+	lost.stop(15 * time.Second)
+	if err := os.RemoveAll(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(old, data); err != nil {
+		t.Fatal(err)
+	}
+	lost.endsSaying(10*time.Second, "its data folder is an old copy", "joins under a new id")
+	if out, err := trio[0].weir("topic", "create", "after"); err != nil {
+		t.Errorf("the others don't go on: %v: %s", err, out)
+	}
+}
+
+// endsSaying runs a process that is to end with an error that has these texts.
+func (n *node) endsSaying(limit time.Duration, texts ...string) {
+	n.t.Helper()
+	n.launch()
+	select {
+	case err := <-n.done:
+		n.cmd = nil
+		log := n.log()
+		said := log[strings.LastIndex(strings.TrimSuffix(log, "\n"), "\nweir:")+1:]
+		for _, text := range texts {
+			if !strings.Contains(said, text) {
+				n.t.Errorf("it says, without %q: %s", text, said)
+			}
+		}
+		if err == nil {
+			n.t.Error("it ended without an error")
+		}
+	case <-time.After(limit):
+		n.t.Fatalf("it runs:\n%s", n.log())
+	}
+}
+
 // TestClusterRefusesToStart: what can't be a node of a cluster ends, and says how to mend it.
 func TestClusterRefusesToStart(t *testing.T) {
 	one := clusterNodes(t, 1)[0]
@@ -179,23 +246,10 @@ func TestClusterRefusesToStart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.n.args = c.args
-			c.n.launch()
-			select {
-			case err := <-c.n.done:
-				c.n.cmd = nil
-				log := c.n.log()
-				said := log[strings.LastIndex(strings.TrimSuffix(log, "\n"), "\nweir:")+1:]
-				for _, want := range c.want {
-					if !strings.Contains(said, want) {
-						t.Errorf("it says, without %q: %s", want, said)
-					}
-				}
-				if err == nil {
-					t.Error("it ended without an error")
-				}
-			case <-time.After(20 * time.Second):
-				t.Errorf("it runs:\n%s", c.n.log())
-			}
+			outer := c.n.t
+			c.n.t = t
+			defer func() { c.n.t = outer }()
+			c.n.endsSaying(20*time.Second, c.want...)
 		})
 	}
 }

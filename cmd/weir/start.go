@@ -309,7 +309,9 @@ func (n *node) run(ctx context.Context, ready func()) error {
 		n.broker.Leave(brokerCtx)
 	}
 	if n.kafka != nil {
-		fault = errors.Join(fault, n.kafka.Close())
+		if err := n.kafka.Close(); !errors.Is(err, net.ErrClosed) { // by a broker that ended
+			fault = errors.Join(fault, err)
+		}
 	}
 	stopBroker()
 	if !brokerGone {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -22,7 +23,7 @@ func newTopic(c *cli) *cobra.Command {
 
 // client opens a client of the cluster that --bootstrap names.
 func (c *cli) client(extra ...kgo.Opt) (*kgo.Client, error) {
-	opts := append([]kgo.Opt{kgo.SeedBrokers(strings.Split(c.bootstrap, ",")...), kgo.ClientID("weir-cli")}, extra...)
+	opts := append([]kgo.Opt{kgo.SeedBrokers(strings.Split(c.bootstrap, ",")...), kgo.ClientID("weir-cli"), kgo.MetadataMinAge(100 * time.Millisecond)}, extra...)
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("open client: %w", err)

@@ -111,6 +111,10 @@ func (q *Quorum) campaign() {
 	q.guard(func() { _ = q.node.Campaign() })
 }
 
+// errForgot is what a raft that panics means.
+var errForgot = errors.New("this node has forgotten what it told others: its data folder is an old copy, or its disk has lost what was synced; " +
+	"take the folder away, and the node joins under a new id")
+
 // guard runs what calls raft. raft panics when others hold this node to what its log doesn't have: a disk that lost what was synced, or a
 // folder that was put back from a copy. That ends this member, not the process.
 func (q *Quorum) guard(f func()) {
@@ -118,7 +122,7 @@ func (q *Quorum) guard(f func()) {
 		switch r := recover().(type) {
 		case nil:
 		case raftPanic:
-			q.fail(errors.New(string(r)))
+			q.fail(fmt.Errorf("%w (%s)", errForgot, string(r)))
 		default:
 			panic(r)
 		}

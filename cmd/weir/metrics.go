@@ -194,22 +194,34 @@ func (n *node) snapshotBroker(s *console.Snapshot) {
 	}
 }
 
+// consoleConnectors are those of the whole group; figures are shown of what runs here.
 func consoleConnectors(w *worker.Worker) []console.Connector {
 	stats := w.Stats()
+	here := map[worker.TaskID]*worker.TaskStats{}
+	for i := range stats.Tasks {
+		here[stats.Tasks[i].ID] = &stats.Tasks[i]
+	}
 	var out []console.Connector
-	for _, c := range stats.Connectors {
-		row := console.Connector{Name: c.Name, Type: c.Type, Class: c.Class, State: string(c.State)}
-		traces := map[int]string{}
-		if status, err := w.Status(c.Name); err == nil {
-			row.Reason = status.Connector.Trace
-			for _, t := range status.Tasks {
-				traces[t.ID] = t.Trace
-			}
+	for _, name := range w.Connectors() {
+		info, err := w.Info(name)
+		if err != nil {
+			continue // deleted meanwhile
 		}
-		for i := range stats.Tasks {
-			if t := &stats.Tasks[i]; t.ID.Connector == c.Name {
-				row.Tasks = append(row.Tasks, consoleTask(t, traces[t.ID.Task]))
+		row := console.Connector{Name: name, Type: info.Type, Class: info.Config["connector.class"]}
+		status, err := w.Status(name)
+		if err == nil {
+			row.State, row.Reason = string(status.Connector.State), status.Connector.Trace
+		}
+		for _, t := range status.Tasks {
+			if figures := here[worker.TaskID{Connector: name, Task: t.ID}]; figures != nil {
+				row.Tasks = append(row.Tasks, consoleTask(figures, t.Trace))
+				continue
 			}
+			elsewhere := console.Task{ID: t.ID, State: string(t.State), Reason: t.Trace, Lag: -1, LagText: "-"}
+			if t.Trace == "" {
+				elsewhere.Reason = "at worker " + t.WorkerID
+			}
+			row.Tasks = append(row.Tasks, elsewhere)
 		}
 		out = append(out, row)
 	}

@@ -58,7 +58,7 @@ weir_nodes() {
   local i
   [ -x "${WEIR:-$root/bin/weir}" ] || die "there is no ${WEIR:-$root/bin/weir}: make build"
   cp -f "${WEIR:-$root/bin/weir}" "$dir/weir" # a build meanwhile changes nothing
-  "$dir/weir" start --help | grep -q -- --join || not_run "this weir has no --join"
+  grep -q -- --join <<<"$("$dir/weir" start --help)" || not_run "this weir has no --join"
   for i in 1 2 3; do
     mkdir -p "$dir/node-$i"
     node_script "$i" "$dir/weir" start --data "$dir/node-$i/data" --kafka "$subnet.$i:9092" --connect 127.0.0.1:8083 --console 127.0.0.1:8080 --insecure \

@@ -193,4 +193,23 @@ func TestSlowQuestions(t *testing.T) {
 			}
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		p, _, _ := inMemory(t, func(nc net.Conn, br *bufio.Reader) {
+			for {
+				time.Sleep(6 * time.Second) // for each
+				if answerPrivate(nc, br, 1) != nil {
+					return
+				}
+			}
+		})
+		var answers []<-chan called
+		for range 4 {
+			answers = append(answers, callPeer(p, 1, LaneControl, &privateRequest{key: keyJoin}))
+		}
+		for i, a := range answers {
+			if got := <-a; got.err != nil {
+				t.Errorf("answer %d of several that take long: %v", i, got.err)
+			}
+		}
+	})
 }

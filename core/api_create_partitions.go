@@ -12,7 +12,7 @@ import (
 
 // CreatePartitions, key 37, versions 0-3.
 //
-// A topic grows to the count asked; the new partitions are empty, and have as many replicas as the others, or as there are active nodes.
+// A topic grows to the count asked; the new partitions are empty, and have as many replicas as the others, or as there are nodes.
 // Deviations: the group offsets topic can't grow, since a group's partition is found by their number; the timeout is
 // not used.
 func handleCreatePartitions(b *Broker, req *Request, done Done) {
@@ -72,7 +72,7 @@ func (b *Broker) planGrowth(ask *kmsg.CreatePartitionsRequestTopic) (*meta.AddPa
 	for i := range ask.Assignment {
 		plan.Replicas = append(plan.Replicas, slices.Clone(ask.Assignment[i].Replicas))
 	}
-	if err := b.checkCount(more, width, len(b.activeNodes())); err != nil {
+	if err := b.checkCount(more, width, len(b.nodes())); err != nil {
 		return nil, err
 	}
 	return plan, b.checkAsked(plan.Replicas, width)

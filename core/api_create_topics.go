@@ -14,7 +14,7 @@ import (
 //
 // Each topic is one metadata command; the answer comes when all are in this node's image. -1 partitions or replicas mean
 // the broker's default. Any node takes it.
-// Deviations: a replication factor larger than the number of active nodes is clamped to it and the real one answered, so that
+// Deviations: a replication factor larger than the number of nodes is clamped to it and the real one answered, so that
 // a config written for three nodes works on one; the timeout is not used (without a leader of the metadata the answer is REQUEST_TIMED_OUT
 // after a while); names that differ only in '.' and '_' may coexist.
 func handleCreateTopics(b *Broker, req *Request, done Done) {
@@ -42,7 +42,7 @@ func handleCreateTopics(b *Broker, req *Request, done Done) {
 		}
 		if err == nil {
 			sum += len(plan.Replicas)
-			err = b.checkCount(sum, len(plan.Replicas[0]), len(b.activeNodes()))
+			err = b.checkCount(sum, len(plan.Replicas[0]), len(b.nodes()))
 		}
 		if err != nil {
 			b.created(&resp.Topics[i], nil, err)

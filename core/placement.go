@@ -16,11 +16,13 @@ const (
 	safeFactor = 3
 )
 
-// placed chooses replicas for new partitions on the brokers that are active, factor for each (defaultFactor: the broker's default), at most as
-// many as there are brokers.
+// placed chooses replicas for new partitions, factor for each (defaultFactor: the broker's default), at most as many as there are brokers. Those that
+// are active come first; the others, as in Kafka, where those are too few: they are in sync when they are back, and a topic that was made while a node
+// was being restarted isn't short of a replica for ever.
 func (b *Broker) placed(topic string, partitions int, factor int16) ([][]int32, error) {
-	nodes := b.activeNodes()
-	if len(nodes) == 0 {
+	nodes := b.nodes()
+	active := b.activeNodes()
+	if len(active) == 0 {
 		return nil, b.nowhere(topic)
 	}
 	n := int(factor)
@@ -36,8 +38,15 @@ func (b *Broker) placed(topic string, partitions int, factor int16) ([][]int32, 
 	if err := b.checkCount(partitions, n, len(nodes)); err != nil {
 		return nil, err
 	}
-	first := b.placements.Add(uint64(partitions)) - uint64(partitions)
-	return spread(nodes, partitions, n, first+uint64(b.cfg.NodeID)), nil
+	first := b.placements.Add(uint64(partitions)) - uint64(partitions) + uint64(b.cfg.NodeID)
+	all := spread(active, partitions, min(n, len(active)), first)
+	if missing := n - len(active); missing > 0 {
+		others := spread(slices.DeleteFunc(nodes, func(n meta.Broker) bool { return n.State == meta.BrokerActive }), partitions, missing, first)
+		for i := range all {
+			all[i] = append(all[i], others[i]...)
+		}
+	}
+	return all, nil
 }
 
 func (b *Broker) activeNodes() []meta.Broker {

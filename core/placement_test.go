@@ -103,8 +103,16 @@ func TestTopicsArePlaced(t *testing.T) {
 	if leads[1] != 2 || leads[2] != 2 || leads[3] != 2 {
 		t.Errorf("leaders %v", leads)
 	}
-	if r := create("b", 1, 5); r.ErrorCode != 0 || r.ReplicationFactor != 3 {
-		t.Errorf("a factor of 5 where 3 nodes are active: %+v", r)
+	if r := create("b", 2, 5); r.ErrorCode != 0 || r.ReplicationFactor != 4 {
+		t.Errorf("a factor of 5 where there are 4 nodes: %+v", r)
+	}
+	for _, p := range m.topics.byName("b").Partitions {
+		if p.Replicas[3] != 4 || len(p.ISR) != 3 || slices.Contains(p.ISR, 4) {
+			t.Errorf("with a fenced broker: %+v", p)
+		}
+	}
+	if r := create("d", 1, -1); r.ErrorCode != 0 || r.ReplicationFactor != 3 || slices.Contains(m.topics.byName("d").Partitions[0].Replicas, 4) {
+		t.Errorf("the default: %+v", r)
 	}
 	if r := create("c", -1, -1, []int32{4, 3}, []int32{1, 2}); r.ErrorCode != 0 || r.ReplicationFactor != 2 {
 		t.Errorf("asked: %+v", r)

@@ -95,7 +95,6 @@ func codes() []codeRow {
 		{errPeerCluster, kerr.InconsistentClusterID},
 		{errPeerID, kerr.DuplicateBrokerRegistration},
 		{errPeerOther, kerr.BrokerIDNotRegistered},
-		{errPeerItself, kerr.DuplicateResource},
 		{errAttach, kerr.InvalidRequest},
 		{errPrivateBody, kerr.InvalidRequest},
 		{errUnknownConfig, kerr.InvalidConfig},

@@ -38,7 +38,6 @@ var (
 	errPeerCluster = errors.New("the nodes belong to different clusters")
 	errPeerID      = errors.New("two nodes have the same node.id")
 	errPeerOther   = errors.New("another node answers at this address")
-	errPeerItself  = errors.New("the node has called itself")
 	errAttach      = errors.New("not what attaches a peer")
 )
 
@@ -47,7 +46,6 @@ type peerSelf struct {
 	ID        int32  // 0: nobody yet
 	ClusterID string // empty: none yet
 	Address   string // HOST:PORT where others reach it
-	start     string // of the process, as its hello has it; empty: it isn't told
 }
 
 // attachHello is a client's first word.
@@ -140,14 +138,11 @@ func (s *attachServer) begin(secret string, self peerSelf, hello []byte, rand io
 		return nil, errNoSecret
 	}
 	var h attachHello
-	if err := json.Unmarshal(hello, &h); err != nil || s.hello != nil || len(h.Nonce) != nonceBytes || h.ID < 0 || h.Lane > laneOnce {
+	if err := json.Unmarshal(hello, &h); err != nil || s.hello != nil || len(h.Nonce) != nonceBytes || h.ID < 0 || h.Lane > LaneData {
 		return nil, fmt.Errorf("hello: %w", errAttach)
 	}
 	if h.V != attachVersion {
 		return nil, fmt.Errorf("hello: %w: version %d, known is %d", errAttach, h.V, attachVersion)
-	}
-	if self.start != "" && self.start == h.Start {
-		return nil, errPeerItself
 	}
 	if err := checkPeer(self, h.ID, h.Cluster); err != nil {
 		return nil, err

@@ -151,7 +151,7 @@ func refusedBy(resp *privateResponse) error {
 		return nil
 	}
 	text := resp.body[:min(len(resp.body), maxRefusalText)]
-	for _, known := range []error{errPeerSecret, errNoSecret, errPeerCluster, errPeerID, errPeerOther, errPeerItself} {
+	for _, known := range []error{errPeerSecret, errNoSecret, errPeerCluster, errPeerID, errPeerOther} {
 		if code(known) == resp.code {
 			return fmt.Errorf("refused: %w (it says %q)", known, text)
 		}

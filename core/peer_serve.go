@@ -95,7 +95,7 @@ func (c *conn) mayAsk(key int16) (limit int, err error) {
 		return 0, nil
 	case c.peer == nil, c.peer.id == 0 && key < keyProbe && key != keyAttachPeer:
 		return 0, fmt.Errorf("%w: key %d", errNotAttached, key)
-	case !isPrivate && key != keyFetch && key != keyDescribeQuorum, c.peer.lane == laneOnce && key < keyProbe && key != keyAttachPeer:
+	case !isPrivate && key != keyFetch && key != keyDescribeQuorum:
 		return 0, fmt.Errorf("%w: key %d", errPeerKey, key)
 	}
 	return c.peer.lane.frameLimit(), nil
@@ -129,8 +129,6 @@ func (c *conn) attachPeer(h header) error {
 	resp := &privateResponse{key: keyAttachPeer, body: body}
 	if err != nil {
 		resp = refusal(keyAttachPeer, err)
-	}
-	if err != nil && !errors.Is(err, errPeerItself) { // whoever lists all nodes of a cluster lists itself
 		c.b.attached.refusals.say(c.b.log, slog.LevelWarn, c.b.cfg.Now(), "peer refused", "peer", c.host, "node", c.attaching.peer.ID, "address", c.attaching.peer.Address, "error", err)
 	}
 	if !c.reply(h.correlationID, resp) {
@@ -163,7 +161,7 @@ func (c *conn) handshake(ask []byte) ([]byte, error) {
 		return nil, err
 	}
 	p := &attachedPeer{id: s.peer.ID, lane: s.peer.Lane, start: s.peer.Start, address: s.peer.Address}
-	if p.id == 0 || p.lane == laneOnce {
+	if p.id == 0 {
 		c.peer = p
 	} else if err := c.b.attached.add(c, p, time.Now()); err != nil {
 		return nil, err
@@ -188,11 +186,7 @@ func (b *Broker) openPeers() error {
 
 // self is what this node says of itself to peers.
 func (b *Broker) self() peerSelf {
-	self := peerSelf{ID: b.cfg.NodeID, ClusterID: b.ClusterID(), Address: b.Advertised()}
-	if b.tcp != nil {
-		self.start = b.tcp.start
-	}
-	return self
+	return peerSelf{ID: b.cfg.NodeID, ClusterID: b.ClusterID(), Address: b.Advertised()}
 }
 
 // peerAttached counts a peer's connection apart from clients', and remembers where the peer is.

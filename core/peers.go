@@ -9,16 +9,11 @@ type Lane uint8
 const (
 	LaneControl Lane = iota // raft, and the seldom requests of private keys
 	LaneData                // fetches of followers
-
-	laneOnce // one request by address; it doesn't take the place of the control lane's connection
 )
 
 func (l Lane) String() string {
-	switch l {
-	case LaneData:
+	if l == LaneData {
 		return "data"
-	case laneOnce:
-		return "once"
 	}
 	return "control"
 }

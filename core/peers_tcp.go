@@ -255,7 +255,7 @@ func (p *tcpPeers) callAddr(addr string, req *privateRequest, done func(*private
 
 // ask makes one call over a new connection.
 func (p *tcpPeers) ask(addr string, req *privateRequest) (*privateResponse, error) {
-	c, err := p.dial(addr, 0, laneOnce)
+	c, err := p.dial(addr, 0, LaneControl)
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func (p *tcpPeers) hangUp(c *peerConn) {
 func (p *tcpPeers) attach(c *peerConn, to int32, lane Lane) error {
 	self := p.cfg.Self()
 	if to == 0 {
-		self.ID = 0 // a call by address, which must not take the place of this node's connection
+		self.ID = 0 // a call by address: it takes no connection's place, and a node may meet itself by it
 	}
 	a, err := newAttacher(p.cfg.Secret, self, to, lane, p.start, p.cfg.Rand)
 	if err != nil {

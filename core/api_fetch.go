@@ -157,6 +157,9 @@ func (f *fetch) resolve(parts []fetchPart) bool {
 		default:
 			err = checkFetch(part, p.next, p.epoch)
 		}
+		if err == nil && p.next >= part.HighWatermark() { // it would wait for records that others get
+			err = f.b.outOfTouch(part)
+		}
 		p.part, p.hw, p.start = part, -1, -1
 		if f.fail(p, err); err != nil {
 			urgent = true

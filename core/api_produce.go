@@ -112,7 +112,7 @@ func (p *produce) append(slot *kmsg.ProduceResponseTopicPartition, topic *kmsg.P
 		err = kerr.InvalidRecord
 	}
 	if err == nil {
-		err = p.b.appendRefusal()
+		err = errOf(p.b.appendRefusal(), p.b.outOfTouch(part))
 	}
 	if err == nil && isInternal(t.Name) {
 		err = errInternalTopic

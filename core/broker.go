@@ -52,6 +52,7 @@ type Broker struct {
 	leader     atomic.Int32 // of the metadata's group, 0 while it isn't known
 	isSilent   atomic.Bool  // the disk hangs, or this node has left the metadata's group
 	isOpen     atomic.Bool  // the image's replicas are opened and assigned as they change
+	isCutOff   atomic.Bool  // the metadata's leader is lost for longer than it takes to elect another
 	isClocked  atomic.Bool  // the metadata's group wants to be told the time
 
 	isIncomplete atomic.Bool // not all logs could be opened or dropped as the image says

@@ -184,7 +184,7 @@ func (g *groups) of(group string) *shard {
 	if len(g.shards) == 0 {
 		return g.absent
 	}
-	if s := g.shards[coord.Partition(group, int32(len(g.shards)))]; s != nil {
+	if s := g.shards[coord.Partition(group, int32(len(g.shards)))]; s != nil && g.b.outOfTouch(s.part) == nil {
 		return s
 	}
 	return g.absent

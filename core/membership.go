@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/core/meta"
+	"github.com/weirlog/weir/core/replica"
 	"github.com/weirlog/weir/storage"
 )
 
@@ -40,6 +41,28 @@ type membership struct {
 // under any lock.
 func (b *Broker) isServing() bool {
 	return (b.registered.Load() || b.startsAlone) && !b.isSilent.Load()
+}
+
+// outOfTouch is why a partition that this node leads, as far as it knows, isn't served as its leader's: it is cut off from the metadata and from all others that
+// are in sync, so that one of them may lead by now. What lies below the high watermark may be read all the same.
+func (b *Broker) outOfTouch(p *replica.Partition) error {
+	if !b.isCutOff.Load() {
+		return nil
+	}
+	a, _ := p.Assigned()
+	now, others := b.cfg.Now(), 0
+	for _, id := range a.ISR {
+		if id == b.cfg.NodeID {
+			continue
+		}
+		if others++; now.Sub(b.followers.asked(id)) <= b.cfg.Session {
+			return nil
+		}
+	}
+	if others == 0 {
+		return nil
+	}
+	return replica.ErrNotLeader
 }
 
 // isAlone says that this node is its cluster's only member. Not under meta's lock.

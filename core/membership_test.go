@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/weirlog/weir/core/meta"
 	"github.com/weirlog/weir/core/replica"
 	"github.com/weirlog/weir/storage"
@@ -381,4 +384,73 @@ func TestQuickRestart(t *testing.T) {
 	if took := c.until("its registration", func() bool { return n.registered.Load() }); took > 300*time.Millisecond {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// TestCutOff: a node that is cut off from the others, but not from clients, stops taking records that nobody will have, and waiting for such that it won't
+// get. What it has can be read, and where it is alone in sync it goes on.
+func TestCutOff(t *testing.T) {
+	for _, isController := range []bool{false, true} {
+		c := newCluster(t, nil, 1, 2, 3)
+		c.until("three active brokers", c.areActive(1, 2, 3))
+		lead := c.controllerNode()
+		n := lead
+		if !isController {
+			n = c.nodes[lead.id%3+1]
+		}
+		other := n.id%3 + 1
+		c.newTopic("t", n.id, other)
+		c.newTopic("mine", n.id)
+		if c.acked(n.id, "x") != 0 {
+			t.Fatal("the log isn't new")
+		}
+		n.isCut = true
+		took := c.until("a refusal", func() bool { return n.isCutOff.Load() })
+		if took < 2*time.Second || took > 6*time.Second {
+			t.Errorf("cut off after %v", took)
+		}
+		notLeader := kerr.NotLeaderForPartition.Code
+		for topic, want := range map[string]int16{"t": notLeader, "mine": 0} {
+			p := c.produce(n.id, topic, "late", 1)
+			c.until("an answer", func() bool { return p.isDone })
+			if p.code != want {
+				t.Errorf("%s takes a record: %v", topic, kerr.ErrorForCode(p.code))
+			}
+		}
+		for next, want := range map[int64]int16{0: 0, 1: notLeader} {
+			req := fetchRequest("t", next, 1, 500)
+			req.SetVersion(11)
+			if got := c.ask(n.id, req).(*kmsg.FetchResponse).Topics[0].Partitions[0]; got.ErrorCode != want || (want == 0) != (len(got.RecordBatches) > 0) {
+				t.Errorf("fetch from %d: %v", next, kerr.ErrorForCode(got.ErrorCode))
+			}
+		}
+		n.isCut = false
+		c.until("the end of it", func() bool { return !n.isCutOff.Load() && c.areActive(1, 2, 3)() })
+		c.close()
+		clear(c.nodes)
+	}
+}
+
+// TestCutOffFromMetadataOnly: nodes without a leader of the metadata, as while one is elected or when most voters are gone, serve those partitions of which
+// the others in sync are still there.
+func TestCutOffFromMetadataOnly(t *testing.T) {
+	c := newCluster(t, nil, 1, 2, 3)
+	c.until("three active brokers", c.areActive(1, 2, 3))
+	c.newTopic("t", 1, 2)
+	c.newTopic("lonely", 1, 3)
+	c.until("all in sync", func() bool { return c.inSync("t", 1, 2)() && c.inSync("lonely", 1, 3)() })
+	c.isLost = func(p packet) bool { // nobody hears of anybody, and node 3 fetches nothing
+		return p.resp == nil && p.err == nil && (p.lane == LaneControl || p.from == 3)
+	}
+	n := c.nodes[1]
+	c.until("the loss of the metadata", func() bool { return n.isCutOff.Load() })
+	for topic, want := range map[string]error{"t": nil, "lonely": replica.ErrNotLeader} {
+		_, p, err := n.partition(topic, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.outOfTouch(p); !errors.Is(err, want) {
+			t.Errorf("%s: %v", topic, err)
+		}
+	}
+	c.acked(1, "x")
 }

@@ -5,13 +5,18 @@ import (
 	"time"
 )
 
+// lostElections is how many election timeouts a node may be without leader of the metadata's group until it takes itself for cut off: some elections
+// are split.
+const lostElections = 2
+
 // pace is when what Step does is due, besides timers.
 type pace struct {
 	hasNews atomic.Bool // something has changed that Step looks at
 
-	// What follows is the stepping goroutine's. Zero: not before there are news.
-	tickAt time.Time // the metadata's group is told the time
-	lookAt time.Time // this node's way into the cluster and out of it is looked at, and what the group's leader has to see to
+	// What follows is the stepping goroutine's.
+	touched time.Time // when there was a leader of the metadata's group last, as far as this node can know
+	tickAt  time.Time // the metadata's group is told the time; zero: not before there are news
+	lookAt  time.Time // likewise this node's way into the cluster and out of it is looked at, and what the group's leader has to see to
 }
 
 // Step does all that is due at now: the time of the metadata's group, this node's way into its cluster and out of it, what the group's leader has to
@@ -57,7 +62,32 @@ func (b *Broker) stepMeta(now time.Time) time.Time {
 		b.end(err)
 	}
 	b.isSilent.Store(b.meta.IsSilent() || b.Err() != nil)
+	b.noteTouch(now)
 	return next
+}
+
+// noteTouch sees whether this node has lost the group's leader for longer than it takes to elect another.
+func (b *Broker) noteTouch(now time.Time) {
+	p := &b.pace
+	switch leader := b.leader.Load(); {
+	case p.touched.IsZero(), b.peers == nil:
+		p.touched = now
+	case leader == b.cfg.NodeID: // a majority has answered it since
+		p.touched = later(p.touched, now.Add(-b.cfg.ElectionTimeout))
+	case leader != 0:
+		p.touched = later(p.touched, b.meta.Heard(leader))
+	}
+	isCutOff := now.Sub(p.touched) > b.cfg.Session+lostElections*b.cfg.ElectionTimeout
+	if b.isCutOff.Swap(isCutOff) != isCutOff {
+		b.log.Info("contact with the metadata's leader", "lost", isCutOff)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // noteLeader keeps who leads the group where it can be looked at under any lock. It says whether that has changed.

@@ -11,5 +11,5 @@
 //
 // Neighbours: services/ has the scripts that run PostgreSQL, an S3 server and
 // OpenSearch; demo/ is the whole pipeline on Debian's package index with its checker;
-// bench/ measures.
+// chaos/ breaks three nodes; bench/ measures.
 package e2e

@@ -3,9 +3,11 @@
 #
 #   test.sh         installs, builds once, starts the services once while compiling,
 #                   runs unit tests (with the race detector), the linter, scenarios on the real
-#                   services, the checker's own test, and the demo with two kills
+#                   services, three nodes in network namespaces broken at random for a while, the
+#                   checker's own test, and the demo with two kills
 #   test.sh unit    the unit tests alone
 #   test.sh e2e [RE]   the scenarios on real services, those whose names match
+#   test.sh chaos [SECONDS]   three nodes broken at random, by bin/weir as it is
 #
 # The last line counts tests; the status is not 0 when one failed, when a package
 # with tests ran none, or when a package that should have tests has none.
@@ -123,6 +125,18 @@ step() {
   fi
 }
 
+# chaos_slice SECONDS breaks three nodes in network namespaces for so long; it counts as one test, a skipped one where namespaces can't be made.
+chaos_slice() {
+  local status=0 log=$dir/chaos.log
+  say "three nodes in network namespaces, broken at random for $1 s"
+  CHAOS_DIR=$dir/chaos "$here/chaos/chaos.sh" random "$1" >"$log" 2>&1 || status=$?
+  case $status in
+    0) passed=$((passed + 1)) && tail -n 1 "$log" ;;
+    3) skipped=$((skipped + 1)) && echo "SKIPPED chaos: $(grep 'not run' "$log")" ;;
+    *) failed=$((failed + 1)) && faults+=("chaos ($log)") && cat "$log" ;;
+  esac
+}
+
 # prepare builds the binary, installs what is missing and starts the services.
 prepare() {
   local building
@@ -144,7 +158,8 @@ all() {
   WEIR_TEST_OPENSEARCH=http://127.0.0.1:$search_port unit_tests
 
   step "format, vet and lint" make -s -C "$root" lint
-  scenarios ./e2e
+  scenarios ./e2e ./e2e/chaos
+  chaos_slice 20
   step "the checker finds faults" "$here/demo/check_test.sh"
   KILLS=2 DEMO_DIR=$dir DEMO_PORT=$base DEMO_PACKAGES=${DEMO_PACKAGES:-15000} DEMO_SECONDS=${DEMO_SECONDS:-20} \
     step "the demo with two kills" "$here/demo/demo.sh" run
@@ -165,7 +180,8 @@ case "${1:-}" in
   '') all ;;
   unit) unit_tests ;;
   e2e) prepare && scenarios -run "${2:-.}" ./e2e ;;
-  *) die "usage: test.sh [unit | e2e [RE]]" ;;
+  chaos) chaos_slice "${2:-20}" ;;
+  *) die "usage: test.sh [unit | e2e [RE] | chaos [SECONDS]]" ;;
 esac
 say "took $((SECONDS - started)) s"
 closing

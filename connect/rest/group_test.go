@@ -42,9 +42,10 @@ type node struct {
 	worker string // its id
 	end    func()
 
-	mu   sync.Mutex
-	cut  bool
-	wire []net.Conn
+	mu    sync.Mutex
+	cut   bool
+	ended bool
+	wire  []net.Conn
 }
 
 func newGroup(t *testing.T, n int) *group {
@@ -90,6 +91,9 @@ func (g *group) add() *node {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	n.end = sync.OnceFunc(func() {
+		n.mu.Lock()
+		n.ended = true
+		n.mu.Unlock()
 		srv.Close()
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
@@ -188,6 +192,11 @@ func (g *group) until(what string, f func() bool) {
 		if time.Now().After(limit) {
 			var all []string
 			for _, n := range g.nodes {
+				if n.mu.Lock(); n.ended {
+					n.mu.Unlock()
+					continue
+				}
+				n.mu.Unlock()
 				_, body, _ := n.do("GET", "/connectors?expand=status", "")
 				all = append(all, n.worker+" "+body)
 			}

@@ -38,7 +38,7 @@ type place struct {
 type plan struct {
 	assigned []workSet
 	revoked  []workSet
-	owners   map[TaskID]string // who has what when the plan is carried out; without what waits or moves
+	owners   map[TaskID]string // who has what in this round, also what is to be stopped; without what waits
 	delay    time.Duration     // after which something is to be assigned that waits; 0: nothing waits
 }
 
@@ -74,6 +74,11 @@ func (a *assignor) assign(now time.Time, members []memberWork, work workSet, pla
 		s := sharing{members: members, places: places, count: make([]int, len(members)), spread: make([]map[string]int, len(members)),
 			ofKind: func(id TaskID) bool { return (id.Task == connectorTask) == connectors }}
 		s.divide(p, kept, free, work, loads)
+	}
+	for i, m := range members {
+		for id := range p.revoked[i] {
+			p.owners[id] = m.id
+		}
 	}
 	a.placed = p.owners
 	return p

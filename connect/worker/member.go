@@ -296,6 +296,7 @@ func (m *member) joinsAgain(now time.Time) bool {
 	if len(m.stopping) > 0 && !m.stopLimit.IsZero() && !now.Before(m.stopLimit) {
 		m.warning = fmt.Errorf("does not stop in time and is given to others: %v", m.stopping.sorted())
 		m.stopping = workSet{}
+		m.round++ // it may store no offsets any more
 	}
 	switch {
 	case m.changed > m.current.configOffset: // work that this round did not know

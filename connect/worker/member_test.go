@@ -64,6 +64,38 @@ func TestMembersShareFindsMutants(t *testing.T) {
 	}
 }
 
+// TestWhatDoesNotStop: what is revoked counts as the member's until it has stopped, or until it has had the time to; then it
+// may store nothing any more.
+func TestWhatDoesNotStop(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	gone, kept := TaskID{"c", 0}, TaskID{"c", 1}
+	ms := newMembership(&Config{GroupID: "g", Session: time.Minute, Heartbeat: time.Second, Rebalance: time.Minute, WorkerSync: time.Second,
+		ShutdownTimeout: 10 * time.Second, Protocols: groupProtocols()}, "me", func() time.Time { return now }, quiet(), func() {}, nil)
+	m := &ms.member
+	m.owned = workSet{gone: true, kept: true}
+	m.joinRequest()
+	m.take(now, now, &assignment{version: wireSessioned, revoked: []connectorWork{{"c", []int32{0}}}})
+	ms.publish()
+	round := m.round
+	m.ran(round, workSet{gone: true, kept: true})
+	m.ran(round-1, workSet{}) // of before: says nothing
+	for id, want := range map[TaskID]error{gone: nil, kept: nil, {"c", 2}: errNotOwner} {
+		if err := ms.mayStore(id); !errors.Is(err, want) {
+			t.Errorf("%s may store: %v, want %v", id, err, want)
+		}
+	}
+	if m.joinsAgain(now.Add(9 * time.Second)) {
+		t.Error("it joins while what was revoked runs")
+	}
+	if !m.joinsAgain(now.Add(10*time.Second)) || len(m.stopping) > 0 || m.owned[gone] {
+		t.Errorf("it does not give away what does not stop: %v %v", m.owned, m.stopping)
+	}
+	ms.publish()
+	if ms.mayStore(gone) == nil || ms.mayStore(kept) != nil {
+		t.Error("what does not stop may store, or what is kept may not")
+	}
+}
+
 // groupWorld is a coordinator, a config topic and a few workers on one clock.
 type groupWorld struct {
 	rng    *rand.Rand

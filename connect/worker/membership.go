@@ -64,8 +64,9 @@ type share struct {
 	round        int
 	generation   int32
 	owned        workSet
-	configOffset int64 // it is that of the config topic before this
-	signed       bool  // requests between workers are signed
+	stopping     workSet // was its share, and may end
+	configOffset int64   // it is that of the config topic before this
+	signed       bool    // requests between workers are signed
 	leads        bool
 	term         int               // counts how often it has come to lead
 	leaderURL    string            // "": not known
@@ -262,9 +263,9 @@ func (m *membership) publish() {
 	if after {
 		m.share = m.member.shared()
 		if m.share.round == old.round {
-			m.share.owned = old.owned
+			m.share.owned, m.share.stopping = old.owned, old.stopping
 		} else {
-			m.share.owned = maps.Clone(m.member.owned)
+			m.share.owned, m.share.stopping = maps.Clone(m.member.owned), maps.Clone(m.member.stopping)
 		}
 	}
 	m.notice(before, after, &old)
@@ -279,7 +280,7 @@ func (m *membership) publish() {
 	}
 }
 
-// shared is what the worker is told; owned is left to the caller.
+// shared is what the worker is told; the sets are left to the caller.
 func (m *member) shared() share {
 	s := share{until: m.heldUntil, round: m.round, generation: m.generation, signed: m.version >= wireSessioned, leads: m.leads, term: m.term, owners: m.owners}
 	if m.current != nil {
@@ -348,6 +349,15 @@ func (m *membership) holds() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.alone && (m.share.until.IsZero() || passed(m.now(), m.share.until)) {
+		return errNotOwner
+	}
+	return nil
+}
+
+// mayStore is nil while a task of this worker may store offsets. One that was revoked and did not stop in time may not:
+// another may run it by now.
+func (m *membership) mayStore(id TaskID) error {
+	if s := m.current(); !s.owns(id) && !s.stopping[id] {
 		return errNotOwner
 	}
 	return nil

@@ -62,6 +62,9 @@ func (r *sourceRunner) store(ctx context.Context, offsets []connect.SourceOffset
 	start := r.w.now()
 	ctx, cancel := context.WithTimeout(ctx, r.w.cfg.FlushTimeout)
 	defer cancel()
+	if err := r.w.group.mayStore(r.id); err != nil {
+		return err
+	}
 	if err := r.w.offsets.put(ctx, r.id.Connector, offsets); err != nil {
 		return err
 	}

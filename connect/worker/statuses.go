@@ -59,6 +59,7 @@ type statuses struct {
 	generation int                        // of the group
 	here       func(TaskID) bool          // whether something runs at this worker
 	leaves     func()                     // told when another worker has stopped something
+	may        func() error               // if not nil, says whether this worker may write: another may run it by now
 }
 
 func newStatuses(workerID string, now func() time.Time, log *slog.Logger, here func(TaskID) bool, leaves func()) *statuses {
@@ -230,6 +231,12 @@ func (s *statuses) write(ctx context.Context, key string, state State, trace, ve
 	}
 	if trace != "" {
 		v.Trace = &trace
+	}
+	if s.may != nil {
+		if err := s.may(); err != nil { // what the topic says of it stands
+			s.log.Debug("status is not told", "key", key, "state", state, "why", err)
+			return
+		}
 	}
 	s.mu.Lock()
 	v.Generation = s.generation

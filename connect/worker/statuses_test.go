@@ -7,6 +7,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// TestStatusThatMayNotBeTold: a worker that is no member any more changes nothing of what it shows: others tell it.
+func TestStatusThatMayNotBeTold(t *testing.T) {
+	s := newStatuses("w", time.Now, quiet(), func(TaskID) bool { return false }, func() {})
+	s.table = &localStore{now: time.Now}
+	s.replayed()
+	s.may = func() error { return errNotOwner }
+	s.apply(&kgo.Record{Key: []byte("status-connector-c"), Value: []byte(`{"state":"RUNNING","worker_id":"other","generation":7}`)})
+	s.write(t.Context(), "status-connector-c", Unassigned, "", "")
+	if got, _ := s.of("c"); got.Connector.State != Running || got.Connector.WorkerID != "other" {
+		t.Errorf("it shows %+v", got.Connector)
+	}
+}
+
 // TestStatusesOfOthers: records of other workers are believed, but not what is older than what is known: by the group's
 // generation, as far as that still counts.
 func TestStatusesOfOthers(t *testing.T) {

@@ -81,6 +81,7 @@ func Open(cfg Config, deps Deps) (*Worker, error) {
 	w.peers = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute}}
 	w.offsets = newSourceOffsets(w.log)
 	w.statuses = newStatuses(cfg.WorkerID, deps.Now, w.log, func(id TaskID) bool { return w.slot(id) != nil }, w.group.hurry)
+	w.statuses.may = w.group.holds
 	w.snap.Store(&map[string]configEntry{})
 	return w, nil
 }

@@ -2,11 +2,13 @@ package core
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,7 +173,7 @@ func (r *sessionRun) sorted(keys map[fetchKey]bool) []fetchKey {
 		list = append(list, k)
 	}
 	slices.SortFunc(list, func(a, b fetchKey) int {
-		return bytes.Compare(fmt.Append(nil, a), fmt.Append(nil, b))
+		return cmp.Or(strings.Compare(a.name, b.name), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.index, b.index))
 	})
 	return list
 }
@@ -251,7 +253,7 @@ func TestFetchSessionsTellWhatFullFetchesDo(t *testing.T) {
 	polls, resets := 0, 0
 	for seed := range uint64(60) {
 		cfg := Default("data")
-		cfg.FS, cfg.WALFileBytes, cfg.Advertise = vfs.NewMem(), 4<<20, "127.0.0.1:1"
+		cfg.FS, cfg.WALFileBytes, cfg.Advertise = vfs.NewMem(), 256<<10, "127.0.0.1:1"
 		b, err := Open(cfg)
 		if err != nil {
 			t.Fatal(err)

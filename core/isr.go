@@ -72,7 +72,7 @@ type isrWish struct {
 }
 
 // scheduleReview has the clock review: soon after something is known that changes a set, else after reviewPause, if there is a set that
-// may grow, or when all are to be looked at.
+// may grow or a wish of unknown fate, or when all are to be looked at.
 func (r *replicator) scheduleReview(now time.Time, soon bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *replicator) scheduleReview(now time.Time, soon bool) {
 	at := now
 	switch {
 	case soon:
-	case s.short > 0:
+	case s.short+len(s.doubts) > 0:
 		at = now.Add(reviewPause)
 	default:
 		at = now.Add(r.sweepEvery())
@@ -140,7 +140,7 @@ func (r *replicator) wishes(now time.Time) []isrWish {
 	}
 	parts := make([]*replica.Partition, 0, len(s.led))
 	for p, isShort := range s.led {
-		if isSweep || isShort {
+		if _, isDoubtful := s.doubts[p]; isSweep || isShort || isDoubtful {
 			parts = append(parts, p)
 		}
 	}
@@ -155,9 +155,11 @@ func (r *replicator) wishes(now time.Time) []isrWish {
 	active := r.activeOthers()
 	mayJoin := func(node int32, generation int64) bool { return generation > 0 && active[node] == generation }
 	var wishes []isrWish
+	var settled []*replica.Partition
 	for _, p := range parts {
 		w, ok := p.Wish() // one whose fate is unknown
 		if !ok {
+			settled = append(settled, p)
 			w, ok = p.Review(now, r.b.cfg.ReplicaLag, mayJoin)
 		}
 		if ok {
@@ -168,8 +170,11 @@ func (r *replicator) wishes(now time.Time) []isrWish {
 		}
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	s.isAsked = len(wishes) > 0
-	r.mu.Unlock()
+	for _, p := range settled {
+		delete(s.doubts, p)
+	}
 	return wishes
 }
 

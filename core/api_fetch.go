@@ -179,7 +179,7 @@ func (f *fetch) fail(p *fetchPart, err error) {
 	if f.Version < 16 || p.errorCode != kerr.NotLeaderForPartition.Code && p.errorCode != kerr.FencedLeaderEpoch.Code {
 		return
 	}
-	if id, epoch := f.b.topics.byID(meta.ID(p.id)).currentLeader(p.index); epoch >= 0 {
+	if id, epoch := f.b.topics.byID(meta.ID(p.id)).leaderHint(p.index, p.errorCode); epoch >= 0 {
 		p.leader = &partLeader{id, epoch}
 	}
 }

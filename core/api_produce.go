@@ -211,7 +211,7 @@ func (p *produce) showLeaders() {
 			if p.req.Version >= 13 {
 				t = p.b.topics.byID(meta.ID(to.TopicID))
 			}
-			slot.CurrentLeader.LeaderID, slot.CurrentLeader.LeaderEpoch = t.currentLeader(slot.Partition)
+			slot.CurrentLeader.LeaderID, slot.CurrentLeader.LeaderEpoch = t.leaderHint(slot.Partition, slot.ErrorCode)
 			p.showNode(slot.CurrentLeader.LeaderID)
 		}
 	}

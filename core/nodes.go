@@ -3,6 +3,8 @@ package core
 import (
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/weirlog/weir/core/meta"
 	"github.com/weirlog/weir/core/replica"
 )
@@ -95,11 +97,21 @@ func (t *topic) currentLeader(index int32) (id, epoch int32) {
 	return p.Leader, p.LeaderEpoch
 }
 
-// controller is the broker that clients send changes of the metadata to. Each can propose them, so it is this one, if clients know it.
+// leaderHint is currentLeader, for a client that was refused with this code. A node that leads and can't serve doesn't know who will.
+func (t *topic) leaderHint(index int32, errorCode int16) (id, epoch int32) {
+	id, epoch = t.currentLeader(index)
+	if t != nil && id == t.node && errorCode == kerr.NotLeaderForPartition.Code {
+		return meta.NoLeader, -1
+	}
+	return id, epoch
+}
+
+// controller is the broker that clients send changes of the metadata to. Each can propose them, so it is this one, if clients know it and it
+// knows of a leader of the metadata.
 func (b *Broker) controller(alive []meta.Broker) int32 {
 	isSelf := func(n meta.Broker) bool { return n.ID == b.cfg.NodeID }
 	switch {
-	case slices.ContainsFunc(alive, isSelf) && b.refusal() == nil:
+	case slices.ContainsFunc(alive, isSelf) && b.refusal() == nil && b.leader.Load() != 0:
 		return b.cfg.NodeID
 	case len(alive) == 0:
 		return meta.NoLeader

@@ -1,6 +1,6 @@
 // Package core is the broker: it listens, decodes, dispatches, and answers the Kafka protocol.
 //
-// The central type is [Broker]. A request travels: connection reader (frame, header, body by kmsg) ->
+// [Form] makes a new data folder that of a node of a cluster; the central type is [Broker]. A request travels: connection reader (frame, header, body by kmsg) ->
 // [Broker.Handle] -> the key's handler (api_*.go, one file per API key) -> [replica.Partition] -> [storage.Log];
 // its answer comes back through the request's [Done], in any order and on any goroutine, and the
 // connection's writer puts it on the wire in the order of the requests.

@@ -51,6 +51,7 @@ type former struct {
 	turns     int             // beginnings and ends of attempts: what was asked before one says nothing after it
 	joining   bool            // a member was asked for an id
 	joinAt    time.Time       // another is asked then
+	joinErr   error           // why the newest gave none
 	calls     []formCall
 
 	outcome *meta.Identity
@@ -314,11 +315,11 @@ func founderOf(clusterID string, nodes []foundNode, address string) *meta.Identi
 
 // joined takes a member's answer to Join: an id, or why there is none. isFinal: it will be the same next time.
 func (f *former) joined(now time.Time, a joinAnswer, err error, isFinal bool) {
-	f.joining, f.joinAt = false, now.Add(probeEvery)
+	f.joining, f.joinAt, f.joinErr = false, now.Add(probeEvery), err
 	switch {
 	case f.ended():
 	case isFinal:
-		f.fault = fmt.Errorf("%w: %w", errJoin, err)
+		f.fault = fmt.Errorf("%w: node.id %d: %w: leave node.id out, or set one that no node has had", errJoin, f.want, err)
 	case err == nil:
 		f.outcome = &meta.Identity{Node: a.Node, ClusterID: a.ClusterID}
 	}
@@ -386,7 +387,10 @@ func (f *former) waitsFor(now time.Time) string {
 			missing = append(missing, fmt.Sprintf("%s: is new too, and its --join is %s: nodes that form a cluster want the same list, with all of them in the same order", addr, strings.Join(a.Join, ",")))
 		}
 	}
-	if !slices.Contains(founders(f.list), f.self) {
+	if f.joinErr != nil {
+		missing = append(missing, fmt.Sprintf("a member of the cluster, to get an id: %v", f.joinErr))
+	}
+	if !slices.Contains(founders(f.list), f.self) && firstIn(f.list, heard, stateMember) == "" {
 		missing = append(missing, "a node of the cluster to join; a node that --join doesn't name is no founder of a new one")
 	}
 	if len(missing) == 0 {

@@ -437,6 +437,39 @@ func TestFoundIsRefused(t *testing.T) {
 	}
 }
 
+// TestJoining: a member that gives no id is asked again, another one perhaps, and it is told why there is none.
+func TestJoining(t *testing.T) {
+	f, err := newFormer("d:1", []string{"a:1", "b:1"}, 0, meta.Identity{}, rand.NewChaCha8([32]byte{1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.UnixMilli(0)
+	joins := 0
+	for range 3 {
+		f.step(now)
+		f.probed(now, "b:1", probeAnswer{State: stateMember, Node: 2, ClusterID: "x"}, nil)
+		for _, c := range f.step(now) {
+			if c.key == keyJoin {
+				joins++
+				f.joined(now, joinAnswer{}, meta.ErrNoLeader, false)
+			}
+		}
+		if why := f.waitsFor(now); !strings.Contains(why, meta.ErrNoLeader.Error()) || strings.Contains(why, "no founder") {
+			t.Errorf("it waits for %s", why)
+		}
+		now = now.Add(probeEvery)
+	}
+	if joins != 3 {
+		t.Errorf("asked %d times", joins)
+	}
+	f.step(now)
+	f.probed(now, "b:1", probeAnswer{State: stateMember, Node: 2, ClusterID: "x"}, nil)
+	f.joined(now, joinAnswer{Node: 7, ClusterID: "x"}, nil, false)
+	if f.outcome == nil || f.outcome.Node != 7 || f.outcome.ClusterID != "x" || f.outcome.Voters != nil {
+		t.Errorf("it became %+v", f.outcome)
+	}
+}
+
 // TestFounding: who founds, and what keeps it from that.
 func TestFounding(t *testing.T) {
 	list := []string{"a:1", "b:1", "c:1"}

@@ -18,7 +18,7 @@ const (
 	askLimit    = 5 * time.Second
 
 	// A coordinator that is cut off from the others, but not from clients, answers from what it has until it knows that it is none any more.
-	staleLimit = 15 * time.Second
+	staleLimit = 6 * time.Second
 )
 
 // consume reads everything from the beginning until ctx ends. Whatever a consumer has seen must stay.

@@ -49,7 +49,7 @@ func main() {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	l := &lab{c: newCluster(&network{*prefix, *subnet}, *dir), h: newHistory(), rng: rand.New(rand.NewPCG(*seed, 7)), out: os.Stdout, began: time.Now(), sums: map[string]*summary{}}
+	l := &lab{c: newCluster(&network{*prefix, *subnet, map[link]int{}}, *dir), h: newHistory(), rng: rand.New(rand.NewPCG(*seed, 7)), out: os.Stdout, began: time.Now(), sums: map[string]*summary{}}
 	l.say("seed %d", *seed)
 	faults, err := l.run(ctx, *plan, time.Duration(*seconds)*time.Second)
 	err = errors.Join(err, l.c.close(ctx))

@@ -11,7 +11,11 @@ import (
 type network struct {
 	prefix string
 	subnet string // first three numbers of the addresses; node i has the i-th address
+	cuts   map[link]int
 }
+
+// link is one direction between two nodes; two faults may cut it at once.
+type link struct{ from, to int }
 
 // nobody is a MAC address that no interface has: what is sent there is lost without a word.
 const nobody = "02:de:ad:00:00:01"
@@ -39,10 +43,16 @@ func (n *network) rejoin(ctx context.Context, node int) error {
 
 // cut loses what a node sends to another; the other way stays open.
 func (n *network) cut(ctx context.Context, from, to int) error {
+	if n.cuts[link{from, to}]++; n.cuts[link{from, to}] > 1 {
+		return nil
+	}
 	return run(ctx, "ip", "-n", n.namespace(from), "neigh", "replace", n.address(to), "lladdr", nobody, "dev", "eth0", "nud", "permanent")
 }
 
 func (n *network) mend(ctx context.Context, from, to int) error {
+	if n.cuts[link{from, to}]--; n.cuts[link{from, to}] > 0 {
+		return nil
+	}
 	return run(ctx, "ip", "-n", n.namespace(from), "neigh", "del", n.address(to), "dev", "eth0")
 }
 

@@ -35,6 +35,7 @@ type link struct {
 	next    int32     // correlation id
 	conn    *peerConn // nil: none
 	broken  error     // conn is
+	isOther bool      // the next try is made at the node's other address
 	pinged  time.Time // when a sign of life was asked for
 	isEnded bool
 }
@@ -104,7 +105,7 @@ func (l *link) run() {
 	var pause time.Duration
 	for l.hasWork() {
 		began := time.Now()
-		c, err := l.p.dial(l.p.address(l.to), l.to, l.lane)
+		c, err := l.dial()
 		if err == nil {
 			l.p.cfg.Logger.Debug("peer connected", "node", l.to, "lane", l.lane, "address", c.nc.RemoteAddr().String())
 			err = l.serve(c)
@@ -117,6 +118,20 @@ func (l *link) run() {
 		l.pause(pause/2 + rand.N(pause))
 	}
 	l.failAll(errPeerGone)
+}
+
+// dial connects. When that fails, the next try is made at the other address, if the node has two.
+func (l *link) dial() (*peerConn, error) {
+	l.mu.Lock()
+	isOther := l.isOther
+	l.mu.Unlock()
+	c, err := l.p.dial(l.p.address(l.to, isOther), l.to, l.lane)
+	if err != nil {
+		l.mu.Lock()
+		l.isOther = !isOther
+		l.mu.Unlock()
+	}
+	return c, err
 }
 
 // hasWork waits for a request; false: the link is ended.
@@ -338,6 +353,7 @@ func (l *link) end() {
 func (l *link) redial(isMoved bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.isOther = false
 	select {
 	case l.again <- struct{}{}:
 	default:

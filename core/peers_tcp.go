@@ -202,13 +202,18 @@ func (p *tcpPeers) seen(id int32, addr string) {
 	n.redial(isMoved)
 }
 
-func (p *tcpPeers) address(id int32) string {
+// address is where to try a node; isOther: where it isn't expected first. What it said counts more than the metadata, but may be older.
+func (p *tcpPeers) address(id int32, isOther bool) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := p.nodes[id]; n != nil {
-		return n.address()
+	n := p.nodes[id]
+	switch {
+	case n == nil:
+		return ""
+	case isOther && n.given != "":
+		return n.given
 	}
-	return ""
+	return n.address()
 }
 
 func (n *peerNode) end() {

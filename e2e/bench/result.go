@@ -232,8 +232,10 @@ func (r *result) kindOf(name string) string {
 	return ""
 }
 
-// control says whether a pair is the A/A control.
-func (r *result) control(p pair) bool { return r.kindOf(p.A) == r.kindOf(p.B) }
+// control says whether a pair is the A/A control: the same server again, which its name says.
+func (r *result) control(p pair) bool {
+	return r.kindOf(p.A) == r.kindOf(p.B) && strings.HasSuffix(p.B, " again")
+}
 
 // noise is a figure's A/A ratio; 0 where the scenario has no control.
 func (r *result) noise(f figure) float64 {

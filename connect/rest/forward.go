@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// otherWorkers makes the client by which requests are handed on. It keeps no connection that is not in use.
+// otherWorkers makes the client by which requests are handed on, directly: it uses no proxy, and keeps no connection that is not
+// in use.
 func otherWorkers() *http.Client {
 	return &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment},
+		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -112,6 +112,7 @@ type groupCall struct {
 type joinedMember struct {
 	id, url string
 	owned   workSet
+	strange bool // its metadata can't be read: it gets nothing
 }
 
 type memberPhase uint8
@@ -420,14 +421,21 @@ func (m *member) decide(now time.Time) {
 	}
 	switch {
 	case m.offset >= target:
-		members := make([]memberWork, len(m.joined))
+		var members []memberWork
 		urls := map[string]string{}
-		for i, j := range m.joined {
-			members[i], urls[j.id] = memberWork{id: j.id, worker: workerOf(j.url), owned: j.owned}, j.url
+		for _, j := range m.joined {
+			if urls[j.id] = j.url; !j.strange {
+				members = append(members, memberWork{id: j.id, worker: workerOf(j.url), owned: j.owned})
+			}
 		}
 		p := m.assignor.assign(now, members, m.work, m.places)
-		for i := range m.joined {
-			give(0, p.assigned[i], p.revoked[i], p.delay)
+		for n, j := 0, 0; j < len(m.joined); j++ {
+			if m.joined[j].strange {
+				give(0, nil, nil, p.delay)
+				continue
+			}
+			give(0, p.assigned[n], p.revoked[n], p.delay)
+			n++
 		}
 		m.owners = map[TaskID]string{}
 		for id, owner := range p.owners {

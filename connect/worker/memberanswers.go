@@ -174,7 +174,7 @@ func (m *member) lead(now time.Time, r *kmsg.JoinGroupResponse) {
 	for _, jm := range r.Members {
 		j := joinedMember{id: jm.MemberID, owned: workSet{}}
 		if s, err := decodeMemberState(jm.ProtocolMetadata); err != nil {
-			m.warning = fmt.Errorf("member %s: %w", jm.MemberID, err)
+			m.warning, j.strange = fmt.Errorf("member %s: %w", jm.MemberID, err), true
 		} else {
 			j.url = s.url
 			m.readTo = max(m.readTo, s.configOffset)

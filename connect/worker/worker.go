@@ -78,7 +78,7 @@ func Open(cfg Config, deps Deps) (*Worker, error) {
 	w := &Worker{cfg: cfg, deps: deps, now: deps.Now, log: deps.Log.With("component", "worker"), resolver: resolver,
 		writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), leads: make(chan struct{}, 1), units: map[string]*unit{}}
 	w.group = newMembership(&w.cfg, deps.Identity, deps.Now, w.log, w.kick, func() map[TaskID]place { return w.statuses.places() })
-	w.peers = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute}}
+	w.peers = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute}}
 	w.offsets = newSourceOffsets(w.log)
 	w.statuses = newStatuses(cfg.WorkerID, deps.Now, w.log, func(id TaskID) bool { return w.slot(id) != nil }, w.group.hurry)
 	w.statuses.may = w.group.holds

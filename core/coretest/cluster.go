@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/core"
+	"github.com/weirlog/weir/storage"
 	"github.com/weirlog/weir/storage/vfs"
 )
 
@@ -19,9 +20,12 @@ type Options struct {
 	Nodes  int           // 0: 3
 	Rounds int           // times of faults, each with an end and a check; 0: 2
 	Length time.Duration // of each; 0: 13 s
+	Prefer string        // half of the faults are of this kind, if it is one
 	Faults core.Faults   // mutations
-	Logger *slog.Logger  // of the brokers; nil: none
-	Trace  func(string)  // told of what happens; nil: nobody
+
+	Flush  storage.SyncMode // of all nodes; by the system: then no power is lost, and no disk fails
+	Logger *slog.Logger     // of the brokers; nil: none
+	Trace  func(string)     // told of what happens; nil: nobody
 }
 
 // Stats is what happened in a run.

@@ -9,6 +9,8 @@ import (
 	"testing/cryptotest"
 
 	"go.uber.org/goleak"
+
+	"github.com/weirlog/weir/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,9 +73,24 @@ func (s *total) log(t *testing.T) {
 // TestOneNode: a cluster of one, as everything began.
 func TestOneNode(t *testing.T) {
 	var sum total
-	for seed := range number(t, "WEIR_SEEDS", 5) {
+	for seed := range number(t, "WEIR_SEEDS", 3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := run(t, seed, Options{Nodes: 1})
+			if r.Fault != "" {
+				t.Fatalf("seed %d: %s", seed, r.Fault)
+			}
+			sum.add(r.Stats)
+		})
+	}
+	sum.log(t)
+}
+
+// TestFlushByTheSystem: three nodes that leave the sync to the system bear everything but a loss of power.
+func TestFlushByTheSystem(t *testing.T) {
+	var sum total
+	for seed := range number(t, "WEIR_SEEDS", 3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := run(t, seed, Options{Flush: storage.SyncOS})
 			if r.Fault != "" {
 				t.Fatalf("seed %d: %s", seed, r.Fault)
 			}

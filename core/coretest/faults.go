@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlog/weir/core"
+	"github.com/weirlog/weir/storage"
 )
 
 // fault is one thing that is to go wrong, and when.
@@ -35,6 +36,9 @@ func (c *Cluster) trouble() {
 	}
 }
 
+// losesPower says that power is lost and disks fail. Who leaves the sync to the system promises nothing then.
+func (c *Cluster) losesPower() bool { return c.opts.Flush == storage.SyncGroup }
+
 func (c *Cluster) breakWhatIsDue() {
 	for len(c.plan) > 0 && !c.plan[0].at.After(c.now) {
 		f := c.plan[0]
@@ -59,14 +63,15 @@ func (c *Cluster) later(d time.Duration, name string, do func()) {
 // draw picks a fault, as of the moment when it comes.
 func (c *Cluster) draw() fault {
 	duration := func(mostMs int) time.Duration { return time.Duration(50+c.rng.IntN(mostMs)) * time.Millisecond }
-	kinds := []struct {
+	type kind struct {
 		weight int
 		name   string
 		do     func(n *node)
-	}{
+	}
+	kinds := []kind{
 		{14, "loss of power", func(n *node) { n.crash(true) }},
 		{8, "kill -9", func(n *node) { n.crash(false) }},
-		{8, "crash in the midst of a write", func(n *node) { n.mem.CrashAt(n.mem.Ops()+1+int64(c.rng.IntN(12)), c.chance(50)) }},
+		{8, "crash in the midst of a write", func(n *node) { n.crashInAWrite() }},
 		{9, "pause", func(n *node) { n.pause(duration(4000)) }},
 		{8, "cut in one direction", func(n *node) { c.cut(n, true, duration(4000)) }},
 		{8, "cut in both directions", func(n *node) { c.cut(n, false, duration(4000)) }},
@@ -96,16 +101,14 @@ func (c *Cluster) draw() fault {
 		sum += k.weight
 	}
 	at := c.rng.IntN(sum)
-	for _, k := range kinds {
-		if at -= k.weight; at >= 0 {
-			continue
-		}
-		return fault{name: k.name, do: func() {
-			c.Stats.Faults++
-			k.do(c.nodes[c.rng.IntN(len(c.nodes))])
-		}}
+	i := slices.IndexFunc(kinds, func(k kind) bool { at -= k.weight; return at < 0 })
+	if j := slices.IndexFunc(kinds, func(k kind) bool { return k.name == c.opts.Prefer }); j >= 0 && c.chance(50) {
+		i = j
 	}
-	return fault{}
+	return fault{name: kinds[i].name, do: func() {
+		c.Stats.Faults++
+		kinds[i].do(c.nodes[c.rng.IntN(len(c.nodes))])
+	}}
 }
 
 // other is another node, the same if there is only one.
@@ -146,6 +149,13 @@ func (c *Cluster) metaLeader(n *node) *node {
 func (n *node) crash(losesPower bool) {
 	if n.b != nil {
 		n.down(losesPower)
+	}
+}
+
+// crashInAWrite is a loss of power some calls of the disk from now.
+func (n *node) crashInAWrite() {
+	if n.c.losesPower() {
+		n.mem.CrashAt(n.mem.Ops()+1+int64(n.c.rng.IntN(12)), n.c.chance(50))
 	}
 }
 
@@ -273,8 +283,13 @@ func (c *Cluster) noMetaLeader() bool {
 // lateWish has an in-sync set wished for by a message that comes seconds late, when it was long granted by another and has changed since: who it adds
 // lags again, and leads next.
 func (c *Cluster) lateWish(n *node) {
-	led := c.leaderOf(n)
 	old := c.metaLeader(n)
+	led := c.leaderOf(n)
+	for range 5 { // the metadata's leader itself would not have to send it
+		if led == old {
+			led = c.leaderOf(n)
+		}
+	}
 	i := slices.IndexFunc(c.nodes, func(o *node) bool { return o != led && o != old })
 	if led == old || i < 0 || led.b == nil {
 		return
@@ -289,11 +304,12 @@ func (c *Cluster) lateWish(n *node) {
 		case isCut || led.b == nil:
 		case led.wishes(third.id):
 			isCut = true
-			c.cutAll([][2]int32{{led.id, old.id}, {old.id, led.id}, {third.id, old.id}, {old.id, third.id}}, 5*time.Second)
+			c.cutAll([][2]int32{{third.id, old.id}, {old.id, third.id}}, 5*time.Second)     // it hears who leads now,
+			c.cutAll([][2]int32{{led.id, old.id}, {old.id, led.id}}, 5300*time.Millisecond) // and forwards what comes
 			c.later(2500*time.Millisecond, "who was added lags", func() {
 				c.stick(third, led, core.LaneData, 6*time.Second)
 			})
-			c.later(6*time.Second, "the leader of partitions loses power", func() { led.crash(true) })
+			c.later(5600*time.Millisecond, "the leader of partitions loses power", func() { led.crash(true) })
 		default:
 			c.later(time.Millisecond, "", look)
 		}

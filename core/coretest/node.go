@@ -67,7 +67,7 @@ func (n *node) config() core.Config {
 	cfg.NodeID, cfg.FS, cfg.Advertise, cfg.Logger = n.id, n.mem, fmt.Sprintf("10.0.0.%d:9092", n.id), o.Logger
 	cfg.Now, cfg.Rand = n.clock, rand.NewChaCha8(seed)
 	cfg.WALFileBytes, cfg.TailBytes, cfg.ProducerIDBlock, cfg.OffsetsTopicPartitions = walFileBytes, tailBytes, 2, 2
-	cfg.SnapshotEvery = 60
+	cfg.SnapshotEvery, cfg.Flush = 60, o.Flush
 	cfg.Faults = o.Faults
 	cfg.AutoCreateTopics = false
 	if len(n.c.nodes) > 1 {
@@ -84,7 +84,7 @@ func (n *node) start() {
 	n.life++
 	n.pausedUntil, n.next, n.isNew, n.seen = time.Time{}, time.Time{}, true, make(map[place]*seen)
 	n.leaveUntil, n.hasLeft, n.isFailing = time.Time{}, false, false
-	if c.isBad && c.chance(10) {
+	if c.isBad && c.chance(10) && c.losesPower() {
 		n.mem.CrashAt(n.mem.Ops()+1+int64(c.rng.IntN(60)), c.chance(50))
 	}
 	n.isOpening = true
@@ -112,7 +112,7 @@ func (n *node) down(losesPower bool) {
 	n.life++
 	n.pausedUntil = time.Time{}
 	n.mem.Inject(nil)
-	if !losesPower && !n.mem.Crashed() {
+	if !(losesPower && c.losesPower()) && !n.mem.Crashed() {
 		n.mem.CrashAt(0, false)
 		if err := n.mem.SyncFS("/"); err != nil {
 			c.failf("node %d: %v", n.id, err)
@@ -303,7 +303,7 @@ func (n *node) endHang(fault error) {
 
 // failSync has the next sync fail, for good.
 func (n *node) failSync() {
-	if n.b == nil || n.hang != nil {
+	if n.b == nil || n.hang != nil || !n.c.losesPower() {
 		return
 	}
 	n.isFailing = true

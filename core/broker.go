@@ -138,9 +138,10 @@ func Open(cfg Config) (*Broker, error) {
 	return b, nil
 }
 
-// Run drives the broker until ctx ends or the store fails: the store's loops and the timers. Every goroutine that it
-// starts is gone when it returns. Call Close after it. Order of the end: no more timers, listeners and connections
-// closed, store's loops; what the connections had appended last is committed by Close.
+// Run drives the broker until ctx ends, the store fails or there is an Err: the store's loops and Step. Every goroutine that it
+// starts is gone when it returns. In a cluster, Leave before ctx ends; call Close after Run. Order of the end: what this node leads is handed over
+// (Leave), no more steps, listeners and connections closed, those to peers too, store's loops; what the connections had appended last is
+// committed by Close.
 func (b *Broker) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(ctx))

@@ -17,7 +17,9 @@
 //     blocks a connection's reader; a fetch for whose wait there is no memory doesn't wait.
 //  6. Topics, partitions and configs change only by a command that meta has made durable; the broker acts on
 //     what the image says, in the order of the commands.
-//  7. Errors become Kafka error codes in one function, code (errors.go).
+//  7. One of several brokers opens, leads, follows and drops nothing before the group has applied its registration: what it knew before may be
+//     older than what it has done (REPLICATION.md, Registering).
+//  8. Errors become Kafka error codes in one function, code (errors.go).
 //
 // Neighbours: core/meta (cluster metadata), core/replica (one partition), core/coord (consumer groups), core/record
 // (the broker's own batches), storage (bytes on disk). Nothing but cmd and e2e imports core.

@@ -252,3 +252,48 @@ func TestThrottlesMayBeDeleted(t *testing.T) {
 		t.Errorf("delete another config: %d", got)
 	}
 }
+
+// TestANodeThatCannotServeSendsClientsAway: its disk hangs, so that it knows neither who leads now nor what is acknowledged.
+func TestANodeThatCannotServeSendsClientsAway(t *testing.T) {
+	c := newCluster(t, nil, 1, 2, 3)
+	c.until("three active nodes", c.areActive(1, 2, 3))
+	c.newTopic("t", 1, 2, 3)
+	n := c.nodes[1]
+	n.hangDisk()
+	ask := produceRequest("t", 1, batch("x"))
+	ask.SetVersion(10)
+	n.meta.Propose(meta.Command{AllocateProducerIDs: &meta.AllocateProducerIDs{Broker: 1, Count: 1}}, c.now, func(meta.Result, error) {}) // something to sync
+	c.until("silence", n.isSilent.Load)
+	p := c.ask(1, ask).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	if p.ErrorCode != kerr.NotLeaderForPartition.Code || p.CurrentLeader.LeaderID == 1 {
+		t.Errorf("produce: %+v", p)
+	}
+	list := kmsg.NewPtrListOffsetsRequest()
+	list.SetVersion(8)
+	list.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "t", Partitions: []kmsg.ListOffsetsRequestTopicPartition{{CurrentLeaderEpoch: -1, Timestamp: tsLatest}}}}
+	if p := c.ask(1, list).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]; p.ErrorCode != kerr.NotLeaderForPartition.Code {
+		t.Errorf("list offsets: %+v", p)
+	}
+	metadata := kmsg.NewPtrMetadataRequest()
+	metadata.SetVersion(12)
+	if r := c.ask(1, metadata).(*kmsg.MetadataResponse); r.ControllerID == 1 || r.ControllerID < 0 {
+		t.Errorf("controller %d", r.ControllerID)
+	}
+	groups := kmsg.NewPtrListGroupsRequest()
+	groups.SetVersion(5)
+	if r := c.ask(1, groups).(*kmsg.ListGroupsResponse); r.ErrorCode != kerr.CoordinatorNotAvailable.Code {
+		t.Errorf("list groups: %+v", r)
+	}
+	beat := kmsg.NewPtrHeartbeatRequest()
+	beat.SetVersion(4)
+	if r := c.ask(1, beat).(*kmsg.HeartbeatResponse); r.ErrorCode != kerr.NotCoordinator.Code {
+		t.Errorf("heartbeat: %+v", r)
+	}
+	c.until("others to take over", func() bool { return c.nodes[2].leads("t") == 2 })
+	n.goesOn()
+	c.until("three active nodes", c.areActive(1, 2, 3))
+	p = c.ask(1, ask).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	if p.ErrorCode != kerr.NotLeaderForPartition.Code || p.CurrentLeader.LeaderID != 2 || p.CurrentLeader.LeaderEpoch != 1 {
+		t.Errorf("when it is back: %+v", p)
+	}
+}

@@ -34,11 +34,12 @@ type conn struct {
 	nc   net.Conn
 	host string
 
-	software   string        // written and read by the reader only, as the next three
+	software   string        // written and read by the reader only, as the next three are
 	peer       *attachedPeer // nil: a client's
 	attaching  attachServer
-	mustAttach bool         // there is no room for another client
-	lastRead   atomic.Int64 // when the newest frame came, in Unix nanoseconds
+	mustAttach bool // there is no room for another client
+	began      time.Time
+	lastRead   atomic.Int64 // when the newest frame came, in nanoseconds since began: clocks may be set
 
 	mu      sync.Mutex
 	cond    sync.Cond // slots' head became ready, room appeared, or closed

@@ -54,7 +54,7 @@ func (c *conn) readFrame(br *bufio.Reader) (frame, error) {
 	if err != nil {
 		return frame{}, c.giveUp(f, err)
 	}
-	c.lastRead.Store(time.Now().UnixNano())
+	c.lastRead.Store(int64(time.Since(c.began)))
 	c.b.stats.bytesIn.Add(int64(n) + sizeBytes)
 	return f, nil
 }

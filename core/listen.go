@@ -72,7 +72,7 @@ func (b *Broker) pause(d time.Duration) {
 // attach starts a connection's two goroutines, or closes nc when there are too many or the broker is closing. Peers don't count: where there are
 // any, a few more connections are taken, which must be theirs.
 func (b *Broker) attach(nc net.Conn) bool {
-	c := &conn{b: b, nc: nc, host: peerHost(nc)}
+	c := &conn{b: b, nc: nc, host: peerHost(nc), began: time.Now()}
 	c.cond.L = &c.mu
 	b.mu.Lock()
 	clients := len(b.conns) - b.peerConns

@@ -80,7 +80,7 @@ func (a *attachments) remove(c *conn) {
 }
 
 // heard is when something came last.
-func (c *conn) heard() time.Time { return time.Unix(0, c.lastRead.Load()) }
+func (c *conn) heard() time.Time { return c.began.Add(time.Duration(c.lastRead.Load())) }
 
 // mayAsk says whether a request of this key may come over this connection, and how large it may be. Frames of peers are bounded by
 // themselves; those of clients by what they are charged, so their limit is 0.

@@ -60,6 +60,17 @@ func (n *liveNode) start() {
 	})
 }
 
+// move gives it another address.
+func (n *liveNode) move() {
+	n.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	_ = n.ln.Close() // it is so already
+	n.ln, n.addr, n.cfg.Advertise = ln, ln.Addr().String(), ln.Addr().String()
+}
+
 func (n *liveNode) run(ctx context.Context) error {
 	if err := Form(ctx, n.cfg, n.ln); err != nil {
 		return err
@@ -107,7 +118,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 // TestClusterComesToBe: three fresh nodes form a cluster and take records; a fourth joins; one whose disk was lost joins under a new id; and after all
-// have been down they find each other again, with nothing but their folders and the list.
+// have been down, and moved, they find each other again, with nothing but their folders and the list.
 func TestClusterComesToBe(t *testing.T) {
 	nodes := liveNodes(t, 4)
 	list := []string{nodes[0].addr, nodes[1].addr, nodes[2].addr}
@@ -143,10 +154,14 @@ func TestClusterComesToBe(t *testing.T) {
 
 	eventually(t, "who it was is fenced", func() bool { return !nodes[0].broker().active(2) })
 	cluster := nodes[0].broker().ClusterID()
+	list = nil
 	for _, n := range nodes {
 		n.end()
+		n.move()
+		list = append(list, n.addr)
 	}
 	for _, n := range nodes {
+		n.cfg.Join = list
 		n.start()
 	}
 	eventually(t, "all are active again", all(nodes...))

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,7 +27,7 @@ var errForeign = errors.New("the data folder is of another cluster than the node
 // configuration names and those that it has been told.
 type introducer struct {
 	mu    sync.Mutex
-	found map[int32]string // addresses by id
+	found map[int32]introduction
 
 	// What follows is the stepping goroutine's.
 	asked map[string]bool  // under way
@@ -33,29 +35,50 @@ type introducer struct {
 	isMet bool             // there was one
 }
 
-// introductions is where others are, as far as they have said so.
-func (b *Broker) introductions() map[int32]string {
-	i := &b.introducer
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.found == nil {
-		return make(map[int32]string)
-	}
-	return maps.Clone(i.found)
+// introduction is where a node is. It counts more than the metadata until that has another registration of the node.
+type introduction struct {
+	address    string
+	generation int64 // that the metadata had
 }
 
-// introduced takes a node's address.
+// addresses is where the nodes are, as far as it is known.
+func (b *Broker) addresses() map[int32]string {
+	nodes := make(map[int32]string)
+	b.meta.View(func(img *meta.Image) {
+		i := &b.introducer
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		for id, in := range i.found {
+			if n, _ := img.Broker(id); n.Generation == in.generation {
+				nodes[id] = in.address
+			}
+		}
+		for _, n := range img.Brokers() {
+			if n.Host != "" && nodes[n.ID] == "" {
+				nodes[n.ID] = net.JoinHostPort(n.Host, strconv.Itoa(int(n.Port)))
+			}
+		}
+	})
+	return nodes
+}
+
+// introduced takes a node's address, from itself, or from others where nothing is known.
 func (b *Broker) introduced(id int32, addr string) {
 	if id == b.cfg.NodeID || id <= 0 || addr == "" {
 		return
 	}
+	in := introduction{address: addr}
+	b.meta.View(func(img *meta.Image) {
+		n, _ := img.Broker(id)
+		in.generation = n.Generation
+	})
 	i := &b.introducer
 	i.mu.Lock()
-	isNews := i.found[id] != addr
+	isNews := i.found[id] != in
 	if i.found == nil {
-		i.found = make(map[int32]string)
+		i.found = make(map[int32]introduction)
 	}
-	i.found[id] = addr
+	i.found[id] = in
 	i.mu.Unlock()
 	if isNews {
 		b.nodesChanged()
@@ -77,7 +100,9 @@ func (b *Broker) introduce(now time.Time) {
 		b.after(now, introducedEvery, b.introduce)
 		return
 	}
-	for _, addr := range append(others, slices.Sorted(maps.Values(b.introductions()))...) {
+	known := b.addresses()
+	delete(known, b.cfg.NodeID)
+	for _, addr := range append(others, slices.Sorted(maps.Values(known))...) {
 		if i.asked[addr] {
 			continue
 		}
@@ -108,12 +133,7 @@ func (b *Broker) missing() bool {
 	if b.leader.Load() == 0 {
 		return true
 	}
-	known := b.introductions()
-	b.meta.View(func(img *meta.Image) {
-		for _, n := range img.Brokers() {
-			known[n.ID] = n.Host
-		}
-	})
+	known := b.addresses()
 	for _, m := range b.meta.Status().Members {
 		if m.Node != b.cfg.NodeID && known[m.Node] == "" {
 			return true
@@ -147,8 +167,9 @@ func (b *Broker) answeredProbe(addr string, a *probeAnswer, err error, now time.
 		return
 	}
 	b.introduced(a.Node, addr)
+	known := b.addresses()
 	for _, id := range slices.Sorted(maps.Keys(a.Nodes)) {
-		if known := b.introductions(); known[id] == "" {
+		if known[id] == "" {
 			b.introduced(id, a.Nodes[id])
 		}
 	}

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -239,14 +237,7 @@ func (b *Broker) setNodes() {
 	if b.peers == nil || !b.isNodesStale.Swap(false) {
 		return
 	}
-	nodes := b.introductions()
-	b.meta.View(func(img *meta.Image) {
-		for _, n := range img.Brokers() {
-			if n.Host != "" {
-				nodes[n.ID] = net.JoinHostPort(n.Host, strconv.Itoa(int(n.Port)))
-			}
-		}
-	})
+	nodes := b.addresses()
 	delete(nodes, b.cfg.NodeID)
 	if !b.meta.IsCurrent() { // what the image lacks may well exist
 		for id, addr := range b.member.nodes {

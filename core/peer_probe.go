@@ -2,8 +2,6 @@ package core
 
 import (
 	"encoding/json"
-	"net"
-	"strconv"
 
 	"github.com/weirlog/weir/core/meta"
 )
@@ -59,20 +57,13 @@ func (b *Broker) probe() (*probeAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &probeAnswer{State: stateMember, Node: b.cfg.NodeID, ClusterID: b.ClusterID(), Nodes: b.introductions()}
+	a := &probeAnswer{State: stateMember, Node: b.cfg.NodeID, ClusterID: b.ClusterID(), Nodes: b.addresses()}
 	if !ok || identity.IsFounded() || len(identity.Voters) == 0 {
 		a.State = stateStarted
 	}
 	if b.tcp != nil {
 		a.Token = b.tcp.start
 	}
-	b.meta.View(func(img *meta.Image) {
-		for _, n := range img.Brokers() {
-			if n.Host != "" {
-				a.Nodes[n.ID] = net.JoinHostPort(n.Host, strconv.Itoa(int(n.Port)))
-			}
-		}
-	})
 	for _, m := range b.meta.Status().Members {
 		a.Members = append(a.Members, m.Node)
 	}

@@ -404,7 +404,11 @@ func TestCutOff(t *testing.T) {
 			t.Fatal("the log isn't new")
 		}
 		n.isCut = true
-		took := c.until("a refusal", func() bool { return n.isCutOff.Load() })
+		waits := c.produce(n.id, "t", "waits", -1)
+		took := c.until("a refusal", func() bool { return waits.isDone })
+		if want := kerr.NotLeaderForPartition.Code; waits.code != want || !n.isCutOff.Load() {
+			t.Errorf("a write that waited: %v", kerr.ErrorForCode(waits.code))
+		}
 		if took < 2*time.Second || took > 6*time.Second {
 			t.Errorf("cut off after %v", took)
 		}

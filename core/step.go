@@ -14,9 +14,10 @@ type pace struct {
 	hasNews atomic.Bool // something has changed that Step looks at
 
 	// What follows is the stepping goroutine's.
-	touched time.Time // when there was a leader of the metadata's group last, as far as this node can know
-	tickAt  time.Time // the metadata's group is told the time; zero: not before there are news
-	lookAt  time.Time // likewise this node's way into the cluster and out of it is looked at, and what the group's leader has to see to
+	touched   time.Time // when there was a leader of the metadata's group last, as far as this node can know
+	releaseAt time.Time // while it is cut off: who waits in vain is answered
+	tickAt    time.Time // the metadata's group is told the time; zero: not before there are news
+	lookAt    time.Time // likewise this node's way into the cluster and out of it is looked at, and what the group's leader has to see to
 }
 
 // Step does all that is due at now: the time of the metadata's group, this node's way into its cluster and out of it, what the group's leader has to
@@ -80,6 +81,22 @@ func (b *Broker) noteTouch(now time.Time) {
 	isCutOff := now.Sub(p.touched) > b.cfg.Session+lostElections*b.cfg.ElectionTimeout
 	if b.isCutOff.Swap(isCutOff) != isCutOff {
 		b.log.Info("contact with the metadata's leader", "lost", isCutOff)
+		p.releaseAt = now
+	}
+	if isCutOff && !now.Before(p.releaseAt) {
+		p.releaseAt = now.Add(b.cfg.Session)
+		b.release()
+	}
+}
+
+// release answers those who wait at partitions that are out of touch: they may have better luck elsewhere.
+func (b *Broker) release() {
+	for _, t := range b.topics.all() {
+		for _, p := range t.local() {
+			if err := b.outOfTouch(p); err != nil {
+				p.Release(err)
+			}
+		}
 	}
 }
 

@@ -272,6 +272,15 @@ func (p *Partition) trimMarks() {
 	}
 }
 
+// Release answers everyone who waits with err; nothing else changes.
+func (p *Partition) Release(err error) {
+	var e effects
+	p.mu.Lock()
+	e.refuse(p, err)
+	p.mu.Unlock()
+	e.run()
+}
+
 // Close ends the partition: appends are refused with err, and everyone who waits is answered with it.
 // The log itself is the caller's to drop.
 func (p *Partition) Close(err error) {

@@ -191,6 +191,15 @@ inline goOut(me, next) {
   fi
 }
 
+/* handOver is meta's, for one that starts with all that it ever reported as durable: it stays in the set. */
+inline handOver(me, next) {
+  alive = alive & ~BIT(me);
+  if
+  :: lead == me -> lead = next; epoch++; changed()
+  :: else
+  fi
+}
+
 #ifdef MUT_UNCLEAN
 #define MAYLEAD (alive)
 #else
@@ -309,7 +318,8 @@ inline take(me) {
 /* A session has ended, the node is down or only silent, and k leads what it led; it starts again, and its registration comes before all else. */
 #define END(k) :: d_step { IN(alive, me) && (!r[me].up || fencings < F) && ELECTABLE(me, k) -> \
   if :: r[me].up -> fencings++ :: else fi; goOut(me, k) }
-#define START(k) :: d_step { !r[me].up && ELECTABLE(me, k) -> r[me].up = 1; goOut(me, k) }
+#define START(k) :: d_step { !r[me].up && ELECTABLE(me, k) -> r[me].up = 1; goOut(me, k) } \
+  :: d_step { !r[me].up && ELECTABLE(me, k) -> r[me].up = 1; handOver(me, k) }
 
 proctype node(byte me) {
   do
@@ -364,6 +374,10 @@ proctype node(byte me) {
       crashes++;
       o_ = 0;
       do :: o_ < L -> r[me].log[o_] = r[me].disk[o_]; o_++ :: else -> break od;
+#ifdef MUT_KEEP_OS
+      /* log.flush=os: the disk has lost what was said to be on it */
+      if :: r[me].saved > 0 -> r[me].saved--; r[me].disk[r[me].saved] = 0; r[me].log[r[me].saved] = 0 :: else fi;
+#endif
       r[me].end = r[me].saved; r[me].durable = r[me].saved; r[me].hw = 0;
       r[me].up = 0; r[me].lead = NONE; r[me].epoch = 0; r[me].isr = 0; r[me].fresh = 0;
       stopLeading(me);

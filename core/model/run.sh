@@ -43,6 +43,7 @@ broken=(
   'replication.pml -DN=2 -DMUT_TRUST_OLD_ISR'
   'replication.pml -DN=2 -DMUT_WITHDRAW'
   'replication.pml -DN=2 -DMUT_IGNORE_PARTITION_EPOCH'
+  'replication.pml -DN=2 -DMUT_KEEP_OS'
   'replication.pml -DN=3 -DATONCE -DL=1 -DV=1 -DE=3 -DC=0 -DF=0 -DMUT_JOIN_BELOW_START'
 )
 

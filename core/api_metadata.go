@@ -110,6 +110,9 @@ func (b *Broker) topicMetadata(ask *kmsg.MetadataRequestTopic, isAlive map[int32
 	if t != nil {
 		return t.metadata(isAlive)
 	}
+	if b.refusal() != nil && (errors.Is(err, errUnknownTopic) || errors.Is(err, errUnknownTopicID)) {
+		err = kerr.LeaderNotAvailable // this node may not have heard of it yet
+	}
 	mt := kmsg.NewMetadataResponseTopic()
 	mt.ErrorCode, mt.Topic, mt.TopicID = code(err), ask.Topic, ask.TopicID
 	return mt

@@ -98,14 +98,17 @@ func (ts *topics) close(err error) {
 	}
 }
 
+// unknown is why a topic isn't found: missing, or another error where this node may not have heard of it yet, so that no client takes it for gone.
+func (b *Broker) unknown(missing error) error { return errOf(b.refusal(), missing) }
+
 // partition finds this node's replica of a partition by its topic's name.
 func (b *Broker) partition(name string, index int32) (*topic, *replica.Partition, error) {
-	return b.topics.byName(name).partition(index, errUnknownTopic)
+	return b.topics.byName(name).partition(index, b.unknown(errUnknownTopic))
 }
 
 // partitionByID finds it by its topic's id.
 func (b *Broker) partitionByID(id meta.ID, index int32) (*topic, *replica.Partition, error) {
-	return b.topics.byID(id).partition(index, errUnknownTopicID)
+	return b.topics.byID(id).partition(index, b.unknown(errUnknownTopicID))
 }
 
 func (t *topic) partition(index int32, missing error) (*topic, *replica.Partition, error) {

@@ -35,7 +35,12 @@ func liveNodes(t *testing.T, count int) (nodes []*liveNode) {
 	for i, n := range fresh {
 		n.cfg.Advertise = list[i]
 		l := &liveNode{formingNode: n, t: t, addr: list[i]}
-		t.Cleanup(l.end)
+		t.Cleanup(func() {
+			l.end()
+			if t.Failed() {
+				t.Logf("log of %s:\n%s", l.addr, l.log)
+			}
+		})
 		nodes = append(nodes, l)
 	}
 	return nodes
@@ -110,7 +115,7 @@ func (n *liveNode) isActive() bool {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not in time: %s", what)
 		}
@@ -120,6 +125,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 // TestClusterComesToBe: three fresh nodes form a cluster and take records; a fourth joins; one whose disk was lost joins under a new id; and after all
 // have been down, and moved, they find each other again, with nothing but their folders and the list.
 func TestClusterComesToBe(t *testing.T) {
+	t.Parallel()
 	nodes := liveNodes(t, 4)
 	list := []string{nodes[0].addr, nodes[1].addr, nodes[2].addr}
 	for _, n := range nodes {
@@ -187,6 +193,7 @@ func produceOne(t *testing.T, list []string) {
 
 // TestOneIsJoined: a node that was alone is joined by two, and all three vote.
 func TestOneIsJoined(t *testing.T) {
+	t.Parallel()
 	nodes := liveNodes(t, 3)
 	nodes[0].cfg.Join = nil
 	nodes[1].cfg.Join, nodes[2].cfg.Join = []string{nodes[0].addr}, []string{nodes[0].addr}
@@ -210,6 +217,7 @@ func TestOneIsJoined(t *testing.T) {
 
 // TestJoinRefusesUsedID: a node.id that somebody had is nobody's any more.
 func TestJoinRefusesUsedID(t *testing.T) {
+	t.Parallel()
 	nodes := liveNodes(t, 2)
 	nodes[0].cfg.Join = nil
 	nodes[0].cfg.NodeID = 5
@@ -225,6 +233,7 @@ func TestJoinRefusesUsedID(t *testing.T) {
 
 // TestForeignFolder: a folder of another cluster than the nodes of its list is refused by its node, which names both.
 func TestForeignFolder(t *testing.T) {
+	t.Parallel()
 	nodes := liveNodes(t, 2)
 	var ids []string
 	for _, n := range nodes {

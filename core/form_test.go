@@ -101,6 +101,7 @@ func (n *formingNode) identity(t *testing.T) meta.Identity {
 
 // TestFormNeedsAll: two of three write nothing, and go as soon as they are told to; clients that come meanwhile are hung up on.
 func TestFormNeedsAll(t *testing.T) {
+	t.Parallel()
 	nodes, list := formingNodes(t, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan []error, 1)
@@ -130,6 +131,7 @@ func TestFormNeedsAll(t *testing.T) {
 
 // TestFormRefuses: what can't become a cluster is told, with the way to mend it.
 func TestFormRefuses(t *testing.T) {
+	t.Parallel()
 	const self = "10.0.0.1:9092"
 	for _, c := range []struct {
 		name string
@@ -168,6 +170,7 @@ func TestFormRefuses(t *testing.T) {
 
 // TestFormSameID: two nodes with one node.id both end, and say whom they have met.
 func TestFormSameID(t *testing.T) {
+	t.Parallel()
 	nodes, list := formingNodes(t, 3)
 	for i, n := range nodes {
 		n.cfg.NodeID = []int32{1, 2, 2}[i]
@@ -183,6 +186,7 @@ func TestFormSameID(t *testing.T) {
 
 // TestFormAnotherSecret: a node with another secret is no founder, and both sides say why.
 func TestFormAnotherSecret(t *testing.T) {
+	t.Parallel()
 	nodes, list := formingNodes(t, 3)
 	nodes[1].cfg.ClusterSecret = "another"
 	ctx, cancel := context.WithCancel(t.Context())
@@ -205,6 +209,7 @@ func TestFormAnotherSecret(t *testing.T) {
 
 // TestFormKeepsAFolder: a folder with records, and no identity, isn't taken for a fresh one.
 func TestFormKeepsAFolder(t *testing.T) {
+	t.Parallel()
 	nodes, _ := formingNodes(t, 3)
 	n := nodes[0]
 	s, err := storage.Open(storage.Options{FS: n.cfg.FS, Dir: n.cfg.Dir, WALFileBytes: 1 << 20, TailBytes: 1 << 20})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,8 +43,11 @@ func (m member) signal(sig syscall.Signal) (pid int, at time.Time, err error) {
 func awaitEnd(ctx context.Context, pid int) error {
 	for limit := time.Now().Add(patience); time.Now().Before(limit) && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		if threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); strings.HasPrefix(rest, "Z") && len(threads) <= 1 {
@@ -151,32 +155,44 @@ func (b *bench) kafkaMember(cores, dir string, base, i int) member {
 // whole waits until every broker says that all are there and, of a topic if one is named, that all replicas are in sync.
 func (s *server) whole(ctx context.Context, topic string) error {
 	var admins []*kadm.Client
+	defer func() {
+		for _, admin := range admins {
+			admin.Close()
+		}
+	}()
 	for _, addr := range s.seeds() {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.MetadataMinAge(10*time.Millisecond), kgo.RetryTimeout(time.Second))
 		if err != nil {
 			return err
 		}
-		defer cl.Close()
 		admins = append(admins, kadm.NewClient(cl))
 	}
 	return until(ctx, "the cluster is whole", func() (bool, error) {
 		for _, admin := range admins {
-			var topics []string
-			if topic != "" {
-				topics = []string{topic}
-			}
-			meta, err := admin.Metadata(ctx, topics...)
-			if err != nil || len(meta.Brokers) < len(admins) {
+			if !isWhole(ctx, admin, len(admins), topic) {
 				return false, ctx.Err()
-			}
-			for _, p := range meta.Topics[topic].Partitions {
-				if p.Err != nil || p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
-					return false, nil
-				}
 			}
 		}
 		return true, nil
 	})
+}
+
+// isWhole is what one broker says; one that doesn't answer says no.
+func isWhole(ctx context.Context, admin *kadm.Client, brokers int, topic string) bool {
+	var topics []string
+	if topic != "" {
+		topics = []string{topic}
+	}
+	meta, err := admin.Metadata(ctx, topics...)
+	if err != nil || len(meta.Brokers) < brokers {
+		return false
+	}
+	for _, p := range meta.Topics[topic].Partitions {
+		if p.Err != nil || p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
+			return false
+		}
+	}
+	return true
 }
 
 // leaders is the address of each partition's leader.

@@ -93,12 +93,16 @@ func (h *history) commitAll(ctx context.Context, cl *kgo.Client) {
 // watch asks for the group's offsets and for who leads, again and again until ctx ends.
 func watch(ctx context.Context, h *history, bootstrap []string) error {
 	var clients []*kgo.Client
+	defer func() {
+		for _, cl := range clients {
+			cl.Close()
+		}
+	}()
 	for _, addrs := range append([][]string{bootstrap}, each(bootstrap)...) {
 		cl, err := kgo.NewClient(append(append(patient(addrs), hasty()...), kgo.ClientID("watcher"), kgo.RetryTimeout(askLimit))...)
 		if err != nil {
 			return err
 		}
-		defer cl.Close()
 		clients = append(clients, cl)
 	}
 	for i := 0; ctx.Err() == nil; i++ {

@@ -14,6 +14,8 @@ import (
 const (
 	nodes     = 3
 	stopLimit = 45 * time.Second // for a broker that was asked to end
+
+	javaTerminated = 143 // how Java tells that it ended as SIGTERM asked
 )
 
 // node is one broker: a process that dir/run becomes, in a namespace of its own.
@@ -68,11 +70,17 @@ func (c *cluster) kill(ids ...int) error {
 	}
 	for _, id := range ids {
 		if n := c.nodes[id-1]; n.cmd != nil {
-			<-n.done
-			n.cmd = nil
+			_ = n.reap() // it was killed
 		}
 	}
 	return nil
+}
+
+// reap waits for the process's end and says how it was.
+func (n *node) reap() error {
+	err := <-n.done
+	n.cmd = nil
+	return err
 }
 
 // stop asks a node to end and waits for it.
@@ -82,8 +90,15 @@ func (c *cluster) stop(id int) error {
 		return err
 	}
 	select {
-	case <-n.done:
+	case err := <-n.done:
 		n.cmd = nil
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == javaTerminated {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("node %d was asked to end: %w; its log is %s", id, err, filepath.Join(n.dir, "log"))
+		}
 		return nil
 	case <-time.After(stopLimit):
 		return errors.Join(fmt.Errorf("node %d still runs %v after SIGTERM", id, stopLimit), c.kill(id))
@@ -110,15 +125,15 @@ func (c *cluster) ended() (int, error) {
 		select {
 		case err := <-n.done:
 			n.cmd = nil
-			return n.id, fmt.Errorf("node %d ended by itself: %w; its log is %s", n.id, errors.Join(err, errNoStatus), filepath.Join(n.dir, "log"))
+			return n.id, fmt.Errorf("%w: node %d (%v); its log is %s", errEnded, n.id, err, filepath.Join(n.dir, "log"))
 		default:
 		}
 	}
 	return 0, nil
 }
 
-// errNoStatus stands for the end of a process that says nothing, which an end with status 0 is.
-var errNoStatus = errors.New("nobody asked it to")
+// errEnded is a broker's end that nobody asked for.
+var errEnded = errors.New("a broker ended by itself")
 
 // all is every node's number.
 func all() []int {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -60,19 +61,23 @@ func (l *lab) createTopic(ctx context.Context) error {
 		if err == nil {
 			err = resp.Err
 		}
-		return fmt.Sprint(err), err == nil || kerr.ErrorForCode(kerr.TopicAlreadyExists.Code) == resp.Err
+		return fmt.Sprint(err), err == nil || errors.Is(resp.Err, kerr.TopicAlreadyExists)
 	})
 }
 
 // whole waits until each of the nodes says that all nodes are there and every replica is in sync. That it takes too long is a fault, and so is a node that has ended.
 func (l *lab) whole(ctx context.Context) error {
 	var clients []*kadm.Client
+	defer func() {
+		for _, cl := range clients {
+			cl.Close()
+		}
+	}()
 	for _, addr := range l.c.net.bootstrap() {
 		cl, err := kgo.NewClient(append(append(patient([]string{addr}), hasty()...), kgo.RetryTimeout(time.Second))...)
 		if err != nil {
 			return err
 		}
-		defer cl.Close()
 		clients = append(clients, kadm.NewClient(cl))
 	}
 	return until(ctx, wholeLimit, "the cluster is whole", func(ctx context.Context) (string, bool) {

@@ -61,10 +61,10 @@ func (b *Broker) deletable(ask *kmsg.DeleteTopicsResponseTopic) (*topic, error) 
 	var t *topic
 	if ask.Topic != nil {
 		if t = b.topics.byName(*ask.Topic); t == nil {
-			return nil, errUnknownTopic
+			return nil, b.unknown(errUnknownTopic)
 		}
 	} else if t = b.topics.byID(meta.ID(ask.TopicID)); t == nil {
-		return nil, errUnknownTopicID
+		return nil, b.unknown(errUnknownTopicID)
 	}
 	if isInternal(t.Name) {
 		return nil, fmt.Errorf("topic %q can't be deleted: %w", t.Name, errInternalTopic)

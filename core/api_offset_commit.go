@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirlog/weir/core/meta"
@@ -63,8 +64,11 @@ type place struct{ topic, partition int }
 
 // committable finds the topic of a commit; missing is what its partitions are answered if it isn't there.
 func (b *Broker) committable(version int16, ask *kmsg.OffsetCommitRequestTopic) (t *topic, missing error) {
-	if version >= 10 {
-		return b.topics.byID(meta.ID(ask.TopicID)), errUnknownTopicID
+	if t, missing = b.topics.byName(ask.Topic), errUnknownTopic; version >= 10 {
+		t, missing = b.topics.byID(meta.ID(ask.TopicID)), errUnknownTopicID
 	}
-	return b.topics.byName(ask.Topic), errUnknownTopic
+	if b.refusal() != nil { // it may not have heard of the topic yet
+		missing = kerr.NotCoordinator
+	}
+	return t, missing
 }

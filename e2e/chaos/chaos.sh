@@ -28,7 +28,6 @@ clean_up() {
 # make_network: nodes have $subnet.1 to .3, the clients .9.
 make_network() {
   local ns port
-  [ "$(id -u)" = 0 ] || not_run "network namespaces need root"
   ip netns add "$name-hub" 2>/dev/null || not_run "network namespaces can't be made here"
   ip -n "$name-hub" link add bridge type bridge || not_run "a bridge can't be made here"
   ip -n "$name-hub" link set bridge up
@@ -105,6 +104,7 @@ once() { ip netns exec "$name-client" "$dir/chaos" -dir "$dir" -net "$name" -sub
 
 plan=${1:?random SECONDS or kill-each RUNS}
 many=${2:?how many}
+[ "$(id -u)" = 0 ] || not_run "network namespaces need root"
 case "$target" in weir | kafka) ;; *) die "TARGET is weir or kafka" ;; esac
 mkdir -p "$dir"
 chmod 755 "$dir"

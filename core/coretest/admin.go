@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -12,7 +13,8 @@ import (
 // admin creates topics, first those that others use, then now and then another, and deletes some of these.
 type admin struct {
 	user
-	isReady   bool // those that others use are there
+	isReady   bool // those that others use are there,
+	readyAt   time.Time
 	wanted    []topic
 	isWaiting bool
 	count     int
@@ -45,6 +47,7 @@ func (a *admin) step() {
 			return
 		}
 		if a.isReady = len(a.wanted) == 0; a.isReady {
+			a.readyAt = a.c.now
 			return
 		}
 	}

@@ -100,6 +100,9 @@ func (u *user) refresh(topic string) {
 			return
 		}
 		for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+			if t.ErrorCode == kerr.UnknownTopicOrPartition.Code && u.c.now.Sub(u.c.admin.readyAt) > 3*time.Second {
+				u.c.failf("client %d is told that there is no topic %s", u.id, topic)
+			}
 			for _, p := range t.Partitions {
 				at := place{topic, p.Partition}
 				if p.ErrorCode == 0 && p.Leader > 0 && p.LeaderEpoch >= u.leaders[at].epoch {

@@ -53,21 +53,22 @@ type Quorum struct {
 	faults        Faults
 	onApply       func(e *raftpb.Entry)
 
-	mu       sync.Mutex
-	now      time.Time // newest that was told
-	ticked   time.Time
-	node     *raft.RawNode
-	log      raftLog
-	writes   []write // what raft wants put and there was no room for, in order
-	writeErr error   // why
-	acks     []ack   // what is to be said when tickets are durable, in order
-	newest   storage.Ticket
-	notified storage.Ticket // the newest that the store will tell of
-	durable  storage.Ticket
-	outbox   map[int32][]byte
-	effects  effects
-	failed   error
-	isSilent bool // the disk hangs
+	mu         sync.Mutex
+	now        time.Time // newest that was told
+	ticked     time.Time
+	sinceStart int // ticks, while they are few
+	node       *raft.RawNode
+	log        raftLog
+	writes     []write // what raft wants put and there was no room for, in order
+	writeErr   error   // why
+	acks       []ack   // what is to be said when tickets are durable, in order
+	newest     storage.Ticket
+	notified   storage.Ticket // the newest that the store will tell of
+	durable    storage.Ticket
+	outbox     map[int32][]byte
+	effects    effects
+	failed     error
+	isSilent   bool // the disk hangs
 
 	members      members
 	appliedIndex uint64

@@ -316,6 +316,7 @@ func (q *Quorum) Tick(now time.Time) (next time.Time) {
 		}
 		q.watchDisk()
 		q.guard(q.node.Tick)
+		q.hasten()
 		q.expire()
 	})
 	q.mu.Lock()
@@ -324,6 +325,17 @@ func (q *Quorum) Tick(now time.Time) (next time.Time) {
 		return time.Time{}
 	}
 	return q.ticked.Add(q.tick)
+}
+
+// hasten asks for votes soon after a start, so that a group that starts as a whole needn't wait for a timeout. Members that hear of a leader refuse
+// (pre-vote), so nothing is disturbed where there is one. Voters take turns.
+func (q *Quorum) hasten() {
+	if q.sinceStart++; q.sinceStart > electionTicks || q.leader.id != 0 || q.failed != nil || q.members.isSole(q.id) {
+		return
+	}
+	if turn := slices.Index(q.members.Voters, q.id); turn >= 0 && q.sinceStart%len(q.members.Voters) == turn {
+		q.campaign()
+	}
 }
 
 // watchDisk makes this node silent while its disk hangs: others, if there are any, take over as if it were dead, and nobody waits for it.

@@ -98,6 +98,31 @@ func (c *cluster) change(t *testing.T, voters, learners []int32) {
 	c.run(t, func() bool { return isDone })
 }
 
+// A group that starts as a whole has a leader in half a timeout, and one member that starts among others makes no other.
+func TestAStartDoesntWaitForATimeout(t *testing.T) {
+	began := time.UnixMilli(1_700_000_000_000)
+	c := quiet(t, 3)
+	if took := c.now.Sub(began); took > 500*time.Millisecond {
+		t.Errorf("the first election took %v", took)
+	}
+	c.pass(time.Second)
+	before := c.leader().q.Status()
+	for _, n := range c.nodes {
+		if n.id == before.Leader {
+			continue
+		}
+		n.kill()
+		n.start()
+		c.run(t, func() bool { id, _ := n.q.Leader(); return id != 0 })
+		for range 100 {
+			c.pass(20 * time.Millisecond)
+		}
+		if after := c.leader().q.Status(); after.Leader != before.Leader || after.Term != before.Term {
+			t.Errorf("node %d led in term %d before another started, and node %d in term %d afterwards", before.Leader, before.Term, after.Leader, after.Term)
+		}
+	}
+}
+
 func TestOneBecomesThreeByOneJointChange(t *testing.T) {
 	c := quiet(t, 1)
 	first := c.nodes[0]

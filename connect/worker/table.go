@@ -88,7 +88,8 @@ func (t *table) start(ctx context.Context) error {
 		if errors.Is(err, ErrNotCompacted) || errors.Is(err, ErrConfig) || ctx.Err() != nil {
 			return fmt.Errorf("prepare topic %s: %w", t.cfg.Name, err)
 		}
-		if err.Error() != told { // a cluster that is down stays down for a while
+		isMade := errors.Is(err, kerr.TopicAlreadyExists) // by another worker, just now: the next try sees it
+		if err.Error() != told && !isMade {               // a cluster that is down stays down for a while
 			told = err.Error()
 			t.log.Warn("internal topic is not ready, trying again", "error", err)
 		}

@@ -85,6 +85,21 @@ func TestOneNode(t *testing.T) {
 	sum.log(t)
 }
 
+// TestFiveNodes: not every node has every partition.
+func TestFiveNodes(t *testing.T) {
+	var sum total
+	for seed := range number(t, "WEIR_SEEDS", 2) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := run(t, seed, Options{Nodes: 5})
+			if r.Fault != "" {
+				t.Fatalf("seed %d: %s", seed, r.Fault)
+			}
+			sum.add(r.Stats)
+		})
+	}
+	sum.log(t)
+}
+
 // TestFlushByTheSystem: three nodes that leave the sync to the system bear everything but a loss of power.
 func TestFlushByTheSystem(t *testing.T) {
 	var sum total

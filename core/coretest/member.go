@@ -62,6 +62,8 @@ func (m *member) step() {
 		m.join()
 	case m.c.now.After(m.beats), m.c.isLast && !m.isConfirmed:
 		m.beat()
+	case !m.c.isLast && m.c.rng.IntN(500) == 0:
+		m.leave()
 	case len(m.owned) > 0 && !m.c.isLast && m.c.chance(10):
 		m.commit()
 	}
@@ -171,6 +173,21 @@ func (m *member) beat() {
 		m.isConfirmed = isLast
 		if isLast {
 			m.look()
+		}
+	})
+}
+
+// leave has the group share out anew; the member comes again as another.
+func (m *member) leave() {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Version, req.Group = 4, m.team.name
+	who := kmsg.NewLeaveGroupRequestMember()
+	who.MemberID = m.id
+	req.Members = append(req.Members, who)
+	m.id, m.state, m.owned = "", mustJoin, nil
+	m.once(req, func(resp kmsg.Response) {
+		if code := resp.(*kmsg.LeaveGroupResponse).ErrorCode; code != 0 {
+			m.refused("leave", code)
 		}
 	})
 }

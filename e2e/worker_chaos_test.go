@@ -111,18 +111,18 @@ func (c *workerChaos) strike() {
 	w := c.workers[c.rng.IntN(len(c.workers))]
 	pause := time.Duration(c.rng.IntN(9000)) * time.Millisecond
 	c.moves++
-	switch what := c.rng.IntN(4); {
-	case what == 0:
+	switch c.rng.IntN(4) {
+	case 0:
 		c.t.Logf("killed for %v", pause)
 		w.kill()
 		c.wait(pause)
 		w.start()
-	case what == 1:
+	case 1:
 		c.t.Logf("stopped for %v", pause)
 		w.stop(20 * time.Second)
 		c.wait(pause)
 		w.start()
-	case what == 2:
+	case 2:
 		c.t.Logf("frozen for %v", pause)
 		c.signal(w, syscall.SIGSTOP)
 		c.wait(pause)

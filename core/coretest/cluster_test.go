@@ -35,6 +35,9 @@ func TestCluster(t *testing.T) {
 
 // TestMutationsAreFound: the same runs find what is broken on purpose.
 func TestMutationsAreFound(t *testing.T) {
+	if isRace {
+		t.Skip("runs without the race detector")
+	}
 	for _, m := range []struct {
 		name   string
 		faults core.Faults

@@ -27,6 +27,9 @@ func run(t *testing.T, seed uint64, o Options) Report {
 
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	value := os.Getenv(name)
+	if value == "" && isRace {
+		return min(otherwise, 2)
+	}
 	if value == "" {
 		return otherwise
 	}

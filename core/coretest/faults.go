@@ -249,35 +249,40 @@ func (c *Cluster) stick(from, to *node, l core.Lane, d time.Duration) {
 	c.later(d, "goes on", func() { delete(c.net.stuck, at) })
 }
 
-// storm has the metadata's leader lose power while everything is slow, so that several want to lead, and whoever may just have voted lose power too and
-// be back at once.
+// storm has the metadata's leader lose power; it and another, who don't hear each other, both want to lead, and a third, who may just have voted for one
+// of them, loses power, is back at once, and hears only the other.
 func (c *Cluster) storm(n *node) {
-	for _, o := range c.nodes {
-		c.slowDown(o, 3*time.Second)
-		c.net.slow[o.id] /= 4
+	old := c.metaLeader(n)
+	others := slices.DeleteFunc(slices.Clone(c.nodes), func(o *node) bool { return o == old })
+	if len(others) < 2 {
+		return
 	}
-	c.metaLeader(n).crash(true)
-	for range 3 + c.rng.IntN(6) {
-		c.later(time.Duration(c.rng.IntN(3000))*time.Millisecond, "who may have voted loses power", func() {
-			if o := c.nodes[c.rng.IntN(len(c.nodes))]; o.b != nil && c.noMetaLeader() {
-				o.crash(true)
-				o.downUntil = c.now
+	c.rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	rival, voter := others[0], others[1]
+	if voter.b == nil {
+		return
+	}
+	old.crash(true)
+	old.downUntil = c.now.Add(time.Duration(c.rng.IntN(600)) * time.Millisecond)
+	c.cutAll([][2]int32{{old.id, rival.id}, {rival.id, old.id}}, 4*time.Second)
+	term, until := voter.b.Quorum().Status().Term, c.now.Add(4*time.Second)
+	var look func()
+	look = func() {
+		if voter.b != nil && voter.hang == nil {
+			if now := voter.b.Quorum().Status().Term; now > term {
+				term = now
+				c.note("node %d, which may have voted in term %d, loses power", voter.id, term)
+				voter.crash(true)
+				voter.downUntil = c.now
+				deaf := []*node{old, rival}[c.rng.IntN(2)]
+				c.cutAll([][2]int32{{deaf.id, voter.id}}, time.Second)
 			}
-		})
-	}
-}
-
-// noMetaLeader says that nobody believes to lead the metadata.
-func (c *Cluster) noMetaLeader() bool {
-	for _, o := range c.nodes {
-		if o.b == nil {
-			continue
 		}
-		if id, _ := o.b.Quorum().Leader(); id == o.id {
-			return false
+		if c.now.Before(until) {
+			c.later(time.Millisecond, "", look)
 		}
 	}
-	return true
+	look()
 }
 
 // lateWish has an in-sync set wished for by a message that comes seconds late, when it was long granted by another and has changed since: who it adds

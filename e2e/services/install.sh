@@ -12,7 +12,7 @@ what=${1:-demo}
 
 # program=package pairs: the package is installed when the program is missing.
 wanted=(curl=curl jq=jq kcat=kcat mvn=maven)
-[ "$what" = test ] && wanted+=(gcc=gcc debootstrap=debootstrap mariadbd=mariadb-server-core mariadb-binlog=mariadb-client)
+[ "$what" = test ] && wanted+=(gcc=gcc debootstrap=debootstrap mariadbd=mariadb-server-core mariadb-binlog=mariadb-client sysbench=sysbench ip=iproute2)
 
 missing() {
   local pair

@@ -83,6 +83,9 @@ unit_tests() {
   # A connector's own tests use a real server where there is one.
   [ ! -x "$run/bin/versitygw" ] || export WEIR_TEST_S3=$run/bin/versitygw
   CGO_ENABLED=1 go_tests unit -race -timeout 15m "${packages[@]}"
+  # These have one goroutine, so the race detector gets a few runs of them only, and none of their mutations.
+  say "simulations of clusters"
+  go_tests simulations -timeout 15m -run 'Cluster|Mutations' ./core/coretest ./core/meta
 }
 
 # services_up starts the services that all scenarios share.

@@ -4,10 +4,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-
-	"github.com/weirlog/weir/core"
-	"github.com/weirlog/weir/core/meta"
-	"github.com/weirlog/weir/core/replica"
 )
 
 // TestCluster: three nodes keep what they promise, whatever happens to them. WEIR_SEEDS is how many runs, WEIR_SEED the first, or without WEIR_SEEDS the
@@ -30,45 +26,5 @@ func TestCluster(t *testing.T) {
 	sum.log(t)
 	if count >= 16 && !t.Failed() && (sum.leastOperations < 2000 || sum.leastFaults < 5 || sum.Truncations == 0 || sum.Shrinks == 0 || sum.Expands == 0 || sum.Hangs == 0 || sum.DiskFaults == 0) {
 		t.Error("something never happened, or not enough")
-	}
-}
-
-// TestMutationsAreFound: the same runs find what is broken on purpose.
-func TestMutationsAreFound(t *testing.T) {
-	if isRace {
-		t.Skip("runs without the race detector")
-	}
-	for _, m := range []struct {
-		name   string
-		faults core.Faults
-		prefer string // the kind of fault that shows it soonest
-		first  uint64 // seed
-	}{
-		{"acknowledged before the quorum has it", core.Faults{Replica: replica.Faults{AckEarly: true}}, "", 0},
-		{"the leader counts what its disk hasn't got", core.Faults{Replica: replica.Faults{AckAtEnd: true}}, "power is cut everywhere", 45},
-		{"log ends count rather than durable ends", core.Faults{Replica: replica.Faults{CountEnds: true}}, "power is cut everywhere", 20},
-		{"the leader doesn't look whether logs agree", core.Faults{Replica: replica.Faults{SkipDivergence: true}}, "", 0},
-		{"the follower keeps what the leader doesn't have", core.Faults{Replica: replica.Faults{SkipCut: true}}, "", 0},
-		{"the follower forgets the epoch of what it has", core.Faults{Replica: replica.Faults{ForgetEpoch: true}}, "", 0},
-		{"a follower joins below the epoch's start", core.Faults{Replica: replica.Faults{JoinEarly: true}}, "", 0},
-		{"those to be added don't count", core.Faults{Replica: replica.Faults{TrustOldISR: true}}, "loss of power", 6},
-		{"consumers are served above the high watermark", core.Faults{ServeUnstable: true}, "", 0},
-		{"the partition epoch is ignored", core.Faults{Meta: meta.Faults{IgnoreEpochs: true}}, "a late wish", 12},
-		{"a vote is forgotten", core.Faults{Meta: meta.Faults{ForgetVote: true}}, "storm of elections", 12},
-		{"metadata is acknowledged to peers before the disk has it", core.Faults{Meta: meta.Faults{SayUnsynced: true}}, "", 0},
-		{"metadata is answered before the group has agreed", core.Faults{Meta: meta.Faults{AckEarly: true}}, "", 0},
-	} {
-		t.Run(m.name, func(t *testing.T) {
-			const most = 200
-			for seed := m.first; seed < m.first+most; seed++ {
-				fault := ""
-				t.Run(fmt.Sprint(seed), func(t *testing.T) { fault = run(t, seed, Options{Faults: m.faults, Prefer: m.prefer}).Fault })
-				if fault != "" {
-					t.Logf("found by seed %d: %.300s", seed, fault)
-					return
-				}
-			}
-			t.Errorf("not found by %d seeds from %d on", most, m.first)
-		})
 	}
 }

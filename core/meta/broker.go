@@ -114,7 +114,10 @@ func (m *Image) changeBroker(c *ChangeBroker) (Result, error) {
 	return Result{Changed: m.eachPartition(func(t *Topic, p *Partition) bool {
 		switch c.To {
 		case BrokerActive:
-			return m.come(t, p, c.ID)
+			before := p.PartitionEpoch
+			isChanged := m.come(t, p, c.ID)
+			m.endMove(p) // it may have waited for somebody who stays
+			return isChanged || p.PartitionEpoch != before
 		case BrokerLeaving:
 			return (p.Leader != c.ID || m.hasOthers(p, c.ID)) && m.leave(t, p, c.ID)
 		default:

@@ -84,6 +84,11 @@ func TestWhoLeads(t *testing.T) {
 			{Command{RegisterBroker: &RegisterBroker{ID: 2, Keeps: 2}}, "-1@4 [1 2 3]/[2]"},
 			{change(2, 3, BrokerActive), "2@5 [1 2 3]/[2]"},
 		}},
+		"a move ends when who stays comes in": {nil, []step{
+			{Command{RegisterBroker: &RegisterBroker{ID: 3, Keeps: 1}}, "1@0 [1 2 3]/[1 2 3]"},
+			{move(3), "1@0 [3 1 2]/[1 2 3] +[]-[1 2]"},
+			{change(3, 2, BrokerActive), "3@1 [3]/[3]"},
+		}},
 		"a start goes out, then comes in": {nil, []step{
 			{Command{RegisterBroker: &RegisterBroker{ID: 1}}, "2@1 [1 2 3]/[2 3]"},
 			{isr(2, 1, [2]int32{1, 1}, 2, 3, 1), "2@1 [1 2 3]/[2 3]"}, // 1 is fenced

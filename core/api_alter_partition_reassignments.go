@@ -54,7 +54,7 @@ func handleAlterPartitionReassignments(b *Broker, req *Request, done Done) {
 // planMove checks one partition's move.
 func (b *Broker) planMove(topic string, ask *kmsg.AlterPartitionAssignmentsRequestTopicPartition, mayResize bool) (meta.Assignment, error) {
 	t := b.topics.byName(topic)
-	if err := t.has(ask.Partition, errUnknownTopic); err != nil {
+	if err := t.has(ask.Partition, b.unknown(errUnknownTopic)); err != nil {
 		return meta.Assignment{}, err
 	}
 	change := meta.Assignment{ID: t.ID, Partition: ask.Partition}

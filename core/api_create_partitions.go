@@ -50,7 +50,7 @@ func handleCreatePartitions(b *Broker, req *Request, done Done) {
 func (b *Broker) planGrowth(ask *kmsg.CreatePartitionsRequestTopic) (*meta.AddPartitions, error) {
 	t := b.topics.byName(ask.Topic)
 	if t == nil {
-		return nil, errUnknownTopic
+		return nil, b.unknown(errUnknownTopic)
 	}
 	if isInternal(t.Name) {
 		return nil, fmt.Errorf("topic %q can't grow: %w", t.Name, errInternalTopic)

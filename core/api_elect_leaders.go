@@ -60,7 +60,7 @@ func (e *election) find(b *Broker, r *kmsg.ElectLeadersRequest) {
 		e.topic(from.Topic)
 		for _, index := range from.Partitions {
 			at := e.partition(index)
-			if err := t.has(index, errUnknownTopic); err != nil {
+			if err := t.has(index, b.unknown(errUnknownTopic)); err != nil {
 				e.set(at, err)
 				continue
 			}

@@ -127,7 +127,7 @@ func (b *Broker) alteration(kind kmsg.ConfigResourceType, name string, changes i
 	}
 	t := b.topics.byName(name)
 	if t == nil {
-		return alteration{err: errUnknownTopic}
+		return alteration{err: b.unknown(errUnknownTopic)}
 	}
 	a := &meta.AlterTopicConfigs{ID: t.ID, Set: make(map[string]string)}
 	var faults []error

@@ -152,7 +152,7 @@ func TestProposalsOfManyGoroutines(t *testing.T) {
 		wait.Go(func() {
 			last := int64(-1)
 			for range each {
-				answer := make(chan int64)
+				answer := make(chan int64, 1) // done may run before Propose returns, and must not block
 				q.Propose(Command{AllocateProducerIDs: &AllocateProducerIDs{Broker: 1, Count: 1}}, time.Now(), func(r Result, err error) {
 					if err != nil {
 						t.Error(err)

@@ -289,6 +289,11 @@ func TestANodeThatCannotServeSendsClientsAway(t *testing.T) {
 	if r := c.ask(1, beat).(*kmsg.HeartbeatResponse); r.ErrorCode != kerr.NotCoordinator.Code {
 		t.Errorf("heartbeat: %+v", r)
 	}
+	for what, code := range unknownTopicCodes(c, 1) {
+		if code == kerr.UnknownTopicOrPartition.Code || code == 0 {
+			t.Errorf("%s of a topic that it may not have heard of: %d", what, code)
+		}
+	}
 	c.until("others to take over", func() bool { return c.nodes[2].leads("t") == 2 })
 	n.goesOn()
 	c.until("three active nodes", c.areActive(1, 2, 3))
@@ -296,4 +301,38 @@ func TestANodeThatCannotServeSendsClientsAway(t *testing.T) {
 	if p.ErrorCode != kerr.NotLeaderForPartition.Code || p.CurrentLeader.LeaderID != 2 || p.CurrentLeader.LeaderEpoch != 1 {
 		t.Errorf("when it is back: %+v", p)
 	}
+}
+
+// unknownTopicCodes asks a node about a topic that isn't there, by each request that names one, and gives the error codes.
+func unknownTopicCodes(c *cluster, id int32) map[string]int16 {
+	codes := make(map[string]int16)
+	configs := kmsg.NewPtrDescribeConfigsRequest()
+	configs.SetVersion(4)
+	configs.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "news"}}
+	codes["configs"] = c.ask(id, configs).(*kmsg.DescribeConfigsResponse).Resources[0].ErrorCode
+	alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	alter.SetVersion(1)
+	alter.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "news"}}
+	codes["a change of configs"] = c.ask(id, alter).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode
+	pages := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	pages.ResponsePartitionLimit = 10
+	pages.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "news"}}
+	codes["pages"] = c.ask(id, pages).(*kmsg.DescribeTopicPartitionsResponse).Topics[0].ErrorCode
+	grow := kmsg.NewPtrCreatePartitionsRequest()
+	grow.SetVersion(3)
+	grow.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "news", Count: 2}}
+	codes["growth"] = c.ask(id, grow).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode
+	elect := kmsg.NewPtrElectLeadersRequest()
+	elect.SetVersion(2)
+	elect.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: "news", Partitions: []int32{0}}}
+	codes["elections"] = c.ask(id, elect).(*kmsg.ElectLeadersResponse).Topics[0].Partitions[0].ErrorCode
+	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	move.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: "news", Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{{Replicas: []int32{1}}}}}
+	codes["moves"] = c.ask(id, move).(*kmsg.AlterPartitionAssignmentsResponse).Topics[0].Partitions[0].ErrorCode
+	named := kmsg.NewPtrMetadataRequest()
+	named.SetVersion(12)
+	name := "news"
+	named.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
+	codes["metadata"] = c.ask(id, named).(*kmsg.MetadataResponse).Topics[0].ErrorCode
+	return codes
 }

@@ -42,7 +42,7 @@ func (b *Broker) describe(ask *kmsg.DescribeConfigsRequestResource, synonyms boo
 		}
 		t := b.topics.byName(ask.ResourceName)
 		if t == nil {
-			return nil, errUnknownTopic
+			return nil, b.unknown(errUnknownTopic)
 		}
 		return describeTopic(t.configs, synonyms), nil
 	case kmsg.ConfigResourceTypeBroker:

@@ -49,7 +49,7 @@ func handleDescribeTopicPartitions(b *Broker, req *Request, done Done) {
 			break
 		}
 		t := b.topics.byName(name)
-		to := t.described(name, from, left, isAlive)
+		to := t.described(name, b.unknown(errUnknownTopic), from, left, isAlive)
 		resp.Topics = append(resp.Topics, to)
 		left -= len(to.Partitions)
 		if end := from + len(to.Partitions); t != nil && end < len(t.Partitions) {
@@ -66,11 +66,11 @@ func describedLimit(r *kmsg.DescribeTopicPartitionsRequest) int {
 }
 
 // described is at most count partitions of a topic, from one on.
-func (t *topic) described(name string, from, count int, isAlive map[int32]bool) kmsg.DescribeTopicPartitionsResponseTopic {
+func (t *topic) described(name string, missing error, from, count int, isAlive map[int32]bool) kmsg.DescribeTopicPartitionsResponseTopic {
 	to := kmsg.NewDescribeTopicPartitionsResponseTopic()
 	to.Topic = &name
 	if t == nil {
-		to.ErrorCode = code(errOf(checkTopicName(name), errUnknownTopic))
+		to.ErrorCode = code(errOf(checkTopicName(name), missing))
 		return to
 	}
 	to.TopicID, to.IsInternal = t.ID, isInternal(name)

@@ -1,7 +1,6 @@
 package coretest
 
 import (
-	"fmt"
 	"os"
 	"testing"
 )
@@ -13,17 +12,7 @@ func TestCluster(t *testing.T) {
 	if os.Getenv("WEIR_SEED") != "" && os.Getenv("WEIR_SEEDS") == "" {
 		count = 1
 	}
-	var sum total
-	for seed := first; seed < first+count; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := run(t, seed, Options{})
-			if r.Fault != "" {
-				t.Fatalf("seed %d: %s\n%+v", seed, r.Fault, r.Stats)
-			}
-			sum.add(r.Stats)
-		})
-	}
-	sum.log(t)
+	sum := runEach(t, first, count, Options{})
 	if count >= 16 && !t.Failed() && (sum.leastOperations < 2000 || sum.leastFaults < 5 || sum.Truncations == 0 || sum.Shrinks == 0 || sum.Expands == 0 || sum.Hangs == 0 || sum.DiskFaults == 0) {
 		t.Error("something never happened, or not enough")
 	}

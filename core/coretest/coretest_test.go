@@ -74,48 +74,30 @@ func (s *total) log(t *testing.T) {
 }
 
 // TestOneNode: a cluster of one, as everything began.
-func TestOneNode(t *testing.T) {
-	var sum total
-	for seed := range number(t, "WEIR_SEEDS", 3) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := run(t, seed, Options{Nodes: 1})
-			if r.Fault != "" {
-				t.Fatalf("seed %d: %s", seed, r.Fault)
-			}
-			sum.add(r.Stats)
-		})
-	}
-	sum.log(t)
-}
+func TestOneNode(t *testing.T) { runEach(t, 0, number(t, "WEIR_SEEDS", 3), Options{Nodes: 1}) }
 
 // TestFiveNodes: not every node has every partition.
-func TestFiveNodes(t *testing.T) {
-	var sum total
-	for seed := range number(t, "WEIR_SEEDS", 2) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := run(t, seed, Options{Nodes: 5})
-			if r.Fault != "" {
-				t.Fatalf("seed %d: %s", seed, r.Fault)
-			}
-			sum.add(r.Stats)
-		})
-	}
-	sum.log(t)
-}
+func TestFiveNodes(t *testing.T) { runEach(t, 0, number(t, "WEIR_SEEDS", 2), Options{Nodes: 5}) }
 
 // TestFlushByTheSystem: three nodes that leave the sync to the system bear everything but a loss of power.
 func TestFlushByTheSystem(t *testing.T) {
-	var sum total
-	for seed := range number(t, "WEIR_SEEDS", 3) {
+	runEach(t, 0, number(t, "WEIR_SEEDS", 3), Options{Flush: storage.SyncOS})
+}
+
+// runEach runs count seeds from first on, each of which must be without a fault.
+func runEach(t *testing.T, first, count uint64, o Options) (sum total) {
+	t.Helper()
+	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := run(t, seed, Options{Flush: storage.SyncOS})
+			r := run(t, seed, o)
 			if r.Fault != "" {
-				t.Fatalf("seed %d: %s", seed, r.Fault)
+				t.Fatalf("seed %d: %s\n%+v", seed, r.Fault, r.Stats)
 			}
 			sum.add(r.Stats)
 		})
 	}
 	sum.log(t)
+	return sum
 }
 
 // TestRunsRepeat: the same seed gives the same run, to the last message.
